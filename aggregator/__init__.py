@@ -1,6 +1,6 @@
 """The aggregator: strategies decide, the engine acts. This package exports what a strategy of your own needs."""
 
-from aggregator.pacing import DelaySpread, EveryK, EveryRound, EveryTick, EveryUpdate, KMixed
+from aggregator.pacing import DelaySpread, EveryK, EveryRound, EveryTick, EveryUpdate, KMixed, KTrimmed
 from aggregator.strategy import Decision, DeviceInfo, Reject, Server, Strategy
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update, Vector
@@ -16,6 +16,7 @@ __all__ = [
     "EveryUpdate",
     "Job",
     "KMixed",
+    "KTrimmed",
     "ParameterError",
     "Reject",
     "Server",

@@ -91,6 +91,8 @@ class Device:
         self._uploads = Uploads(spec, self._route, self._events.append)
         self._suspensions = Suspensions(spec, begins)
         self._work: Work | None = None
+        self._last: Work | None = None
+        """The last finished job, if its update is kept after the upload."""
         self._base: Train | Base | None = None
         """The last model, if the device trains it again when a download is lost."""
         self._inbox: Train | None = None
@@ -132,6 +134,34 @@ class Device:
             work.retry_at = max(work.update.finished, grant.sent)
         work.granted = work.granted or grant
 
+    def carry(self, ticket: int, moment: float, *, own: bool) -> bool:
+        """Continue a job of a former cluster head for the present one. Return False if the device cannot.
+
+        An update that the former head has got already is uploaded again, from ``moment`` on. ``own``: the device is the
+        head now, so that the update goes over no link. It then has no job that is still being downloaded: the download
+        may be lost, and only a head could send it again.
+        """
+        if self._dead:
+            return False
+        self._agenda = None
+        work, coming = self._work, self._inbox or self._downloads.train
+        if coming is not None and coming.ticket == ticket:
+            return not own
+        if work is None and self._last is not None:
+            work = self._last
+        if work is None or work.train.ticket != ticket:
+            return False
+        if own:
+            self._route.own_ticket = ticket
+        if work.update is not None:
+            was_local = work.upload is not None and work.upload.is_local
+            work.sent = False
+            if own or was_local or self._work is None:
+                work.attempt += self._work is None and not was_local
+                self._uploads.begin(work, max(moment, work.update.finished))
+        self._work = work
+        return True
+
     def advance(self, now: float) -> None:
         """Do everything that is due, except computing a step."""
         if self._dead:
@@ -143,13 +173,20 @@ class Device:
                 self._die(event.at)
             else:  # its effect on links, computing and the device was known beforehand
                 self._events.append(
-                    Scripted(t=event.at, device=self.spec.name, do=event.do, seconds=event.seconds, value=event.value)
+                    Scripted(
+                        t=event.at,
+                        device=self.spec.name,
+                        do=event.do,
+                        seconds=event.seconds,
+                        value=event.value,
+                        how=event.how,
+                    )
                 )
 
     def _die(self, moment: float) -> None:
         """Stop, and ignore everything from now on."""
         self.stop(moment)
-        self._work = self._inbox = self._agenda = None
+        self._work = self._last = self._inbox = self._agenda = None
         self._suspensions.stop()
         self._downloads.stop()
         self._dead = True
@@ -290,7 +327,13 @@ class Device:
 
     @own_range.setter
     def own_range(self, ticket_range: int | None) -> None:
-        self._route.own_range = ticket_range
+        self._route.own_range, self._route.own_ticket = ticket_range, 0
+
+    @property
+    def gradient(self) -> Update | None:
+        """The last update that the device has computed and keeps; None if there is none."""
+        kept = (work for work in (self._work, self._last) if work is not None and work.train.kept)
+        return next((work.update for work in kept if work.update is not None), None)
 
     @property
     def awake_since(self) -> float:
@@ -363,7 +406,7 @@ class Device:
             return
         if self._work is not None:
             self._jobs.abandon(self._work, now)
-            self._work = None
+            self._end_work(self._work)
         self._jobs.update_baseline(train)
         if train.job is None:
             self._finished = train.ticket  # the final model: the next heartbeat reports that it has arrived
@@ -418,7 +461,7 @@ class Device:
         assert work is not None
         moment = work.pace.ended(work.done)
         self._finished = work.train.ticket
-        self._jobs.finish(work, moment, now)
+        self._jobs.finish(work, moment, now, over_link=not self._route.is_own(work.train))
         if work.waits:  # ``retry_at`` is infinite until a grant comes
             self.outbox.append(Ask(device=self.spec.name, ticket=work.train.ticket, due=moment, trains=self._trains))
         else:
@@ -442,4 +485,10 @@ class Device:
     def _end_upload(self, now: float) -> None:
         assert self._work is not None
         if self._uploads.end(self._work, now):
-            self._work = None
+            self._end_work(self._work)
+
+    def _end_work(self, work: Work) -> None:
+        """Become idle. The job is kept if its update is computed and may be asked for again."""
+        self._work = None
+        if work.update is not None and work.train.kept:
+            self._last = work

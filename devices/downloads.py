@@ -50,7 +50,7 @@ class Downloads:
         """End the current download, dropped or not."""
         assert self._current is not None
         (train, transfer), self._current = self._current, None
-        if not self._route.is_own(train):
+        if not transfer.is_local:
             self._note(self._downloaded(train, transfer, now))
         self.drops += transfer.dropped
         return train, transfer

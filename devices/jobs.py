@@ -10,10 +10,12 @@ from devices.compute.pace import Pace
 from devices.compute.trainer import Trainer, mean_loss
 from devices.work import Work
 from testbed.emulation.faults import Timetable
-from testbed.history.trace import Abandoned, DeviceEvent, Trained
+from testbed.emulation.poison import poison_at, poisoned
+from testbed.history.trace import Abandoned, DeviceEvent, Poisoned, Trained
 from testbed.host.kernel import Usage
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.speed import SteppedCurve
+from testbed.wire.error_feedback import ErrorFeedback
 from testbed.wire.messages import Grant, Train, Update, Vector
 from testbed.wire.training_job import Job
 
@@ -45,6 +47,7 @@ class Jobs:
         self._lead, self._ahead, self._grain, self._last = lead, ahead, grain, last
         self._note = note
         self._curve = spec.curve
+        self._feedback = ErrorFeedback(spec.compress_updates)
         self._baseline: Baseline | None = None
         """What the aggregator has of this device, if the device uploads differences to it."""
         self.meter = meter
@@ -53,6 +56,7 @@ class Jobs:
 
     def begin(self, train: Train, job: Job, number: int, moment: float, grant: Grant | None) -> Work:
         """Begin job ``number`` at ``moment``. ``grant``: the last one, which may be for another ticket."""
+        self._feedback.begin(train.ticket, train.arrived)
         steps = job.steps_over(self._samples)
         seconds_per_sample, curve = self._spec.seconds_per_sample, self._curve
         recorded = self._timetable.step_seconds(number)
@@ -82,8 +86,8 @@ class Jobs:
             granted=grant if grant is not None and grant.ticket == train.ticket else None,
         )
 
-    def finish(self, work: Work, moment: float, now: float) -> None:
-        """Make the update of a job whose last step ended at ``moment``."""
+    def finish(self, work: Work, moment: float, now: float, *, over_link: bool = True) -> None:
+        """Make the update of a job whose last step ended at ``moment``; it is compressed if it goes over a link."""
         ticket, pace = work.train.ticket, work.pace
         self._note(
             Trained(
@@ -98,13 +102,15 @@ class Jobs:
                 use=pace.use(),
             )
         )
-        delta, since = self._to_upload(work.train, work.computing.result())
+        delta, since = self._to_upload(work.train, self._falsified(work, moment, max(now, moment)))
+        delta, payload = self._feedback.compress(ticket, delta) if over_link else (delta, None)
         work.update = Update(
             device=self._spec.name,
             ticket=ticket,
             version=work.train.version,
             delta=delta,
             since=since,
+            payload=payload,
             samples=self._samples,
             steps=work.steps,
             started=work.started,
@@ -148,6 +154,16 @@ class Jobs:
             assert work.train.baseline is not None or not work.update.since, f"ticket {ticket}: a needless difference"
         if self._baseline is not None:
             self._baseline.validate()
+
+    def _falsified(self, work: Work, moment: float, now: float) -> Vector:
+        """Return the result of a job that ended at ``moment``; the poisoned one if the script or recording says so."""
+        delta, number = work.computing.result(), work.number
+        poison = self._timetable.poison(number) or poison_at(self._spec.script, moment)
+        if poison is None:
+            return delta
+        event = Poisoned(t=now, device=self._spec.name, ticket=work.train.ticket, how=poison.how, factor=poison.factor)
+        self._note(event)
+        return poisoned(delta, poison, self._timetable.poison_noise(number))
 
     def _to_upload(self, train: Train, delta: Vector) -> tuple[Vector, int]:
         """Return the update and 0; or its difference to the baseline, and the last ticket of the baseline.

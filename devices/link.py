@@ -39,6 +39,11 @@ class Transfer:
     absent: float = 0.0
     """The seconds of ``asked`` that fall into absences."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it goes over no link: from a cluster head to itself."""
+        return self.bytes == 0
+
 
 def next_tick(moment: float, tick: float) -> float:
     """Return the moment at which the next interval begins."""

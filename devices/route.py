@@ -24,10 +24,12 @@ class Route:
         self._rates = phases(spec.script, "rate")
         self.own_range: int | None = None
         """The ticket range of the cluster head on this device: its tickets go over no link. None: it is no head."""
+        self.own_ticket = 0
+        """The ticket of a former head that this device, now a head itself, works on; 0: there is none."""
 
     def is_own(self, message: Train | Update) -> bool:
-        """Return whether the ticket comes from the cluster head on this device."""
-        return range_of(message.ticket) == self.own_range
+        """Return whether the ticket comes from the cluster head on this device, or its update goes to that head."""
+        return range_of(message.ticket) == self.own_range or message.ticket == self.own_ticket
 
     def present_from(self, moment: float) -> float:
         """Return ``moment``, or the end of the absence in which it falls: an absent device receives nothing."""
@@ -50,7 +52,7 @@ class Route:
         if granted is not None:  # the recorded seconds come from the rate that was granted in the recorded run
             link = replace(link, mbit=granted.rate / 1e6, spread=0.0, trace=None)
             fate = replace(fate, seconds=None)
-        return transfer(link, update.delta.nbytes, fate, moment, self._spec.absences, self._rates)
+        return transfer(link, update.nbytes, fate, moment, self._spec.absences, self._rates)
 
 
 def _at_once(moment: float) -> Transfer:

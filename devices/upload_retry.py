@@ -70,7 +70,7 @@ class Uploads:
         update, transfer = pending.update, pending.upload
         assert update is not None
         assert transfer is not None
-        if self._route.is_own(update):
+        if transfer.is_local:
             return True
         self._note(self._uploaded(pending, update, transfer, now))
         if not transfer.dropped:

@@ -7,6 +7,7 @@ it; and if it fails although it began on a quiet host, but others kept the cores
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ from tests.threads import ONE_THREAD
 # barrier: on two busy cores, K-Means on ten points took 46 ms instead of 3.
 os.environ.update(ONE_THREAD)
 properties.register()
+# Under nohup, runs would inherit that hangups are ignored, and go on after the hangup that a test sends.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 TOO_BUSY = 75
 """Exit code of a session that refuses to judge timing (EX_TEMPFAIL): neither passed nor failed."""

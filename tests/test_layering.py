@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "testbed.traces": "testbed.common testbed.common.files",
     "testbed.traces.formats": "testbed.common testbed.common.files testbed.traces",
     "testbed.profile": "testbed.common testbed.history.events testbed.host testbed.traces testbed.wire",
-    "testbed.emulation": "testbed.common testbed.profile",
+    "testbed.emulation": "testbed.common testbed.profile testbed.wire",
     "testbed.history": "testbed.common testbed.common.files testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.common.files testbed.learning.data.readers",
@@ -49,8 +49,9 @@ MAY_IMPORT = {
     "aggregator.strategy": "testbed.history.events testbed.wire",
     "aggregator.pacing": "aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies": "aggregator.strategy aggregator.strategies.asafl aggregator.strategies.eafl"
-    " aggregator.strategies.per_k aggregator.strategies.per_round aggregator.strategies.per_tick"
-    " aggregator.strategies.per_update testbed.common",
+    " aggregator.strategies.grouped aggregator.strategies.per_k aggregator.strategies.per_round"
+    " aggregator.strategies.per_tick aggregator.strategies.per_update testbed.common",
+    "aggregator.strategies.grouped": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_k": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_round": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategies.per_tick": "aggregator.pacing aggregator.strategy testbed.wire",
@@ -58,17 +59,18 @@ MAY_IMPORT = {
     "aggregator.strategies.asafl": "aggregator.pacing aggregator.strategy testbed.common testbed.history.events"
     " testbed.wire",
     "aggregator.strategies.eafl": "aggregator.strategy testbed.common testbed.history.events testbed.wire",
-    "aggregator.engine": "aggregator.strategy testbed.common.files testbed.emulation testbed.history"
+    "aggregator.engine": "aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history"
     " testbed.history.events testbed.profile testbed.wire",
     "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",
     "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
-    " aggregator.strategy testbed.common testbed.common.files testbed.emulation testbed.history testbed.history.events"
-    " testbed.host testbed.learning.tasks testbed.profile testbed.wire",
+    " aggregator.strategy testbed.common testbed.common.files testbed.common.finders testbed.emulation"
+    " testbed.history testbed.history.events testbed.host testbed.learning.tasks testbed.profile testbed.wire",
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
     " testbed.traces testbed.wire",
-    "devices.compute": "testbed.history testbed.host testbed.learning.tasks testbed.profile testbed.wire",
+    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.tasks"
+    " testbed.profile testbed.wire",
     "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.emulation"
     " testbed.history testbed.profile testbed.wire",
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"
@@ -77,7 +79,7 @@ MAY_IMPORT = {
     "testbed.loading": "aggregator.strategies testbed.common testbed.common.files testbed.learning"
     " testbed.learning.splits"
     " testbed.learning.tasks testbed.profile testbed.wire",
-    "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces",
+    "testbed.planning": "testbed.common testbed.host testbed.host.memory testbed.profile testbed.traces testbed.wire",
     "testbed.runs.results": "testbed.common testbed.common.files testbed.host",
     "testbed.analysis": "testbed.common testbed.common.files testbed.history testbed.history.events"
     " testbed.runs.results testbed.wire",
@@ -100,7 +102,7 @@ MAY_IMPORT = {
     " testbed.runs.results",
     "testbed.verification": "aggregator.engine aggregator.process aggregator.strategies aggregator.strategy devices"
     " devices.cluster devices.compute testbed.analysis testbed.common testbed.common.files testbed.common.finders"
-    " testbed.history"
+    " testbed.emulation testbed.history"
     " testbed.history.events testbed.host testbed.learning testbed.learning.tasks testbed.profile testbed.runs"
     " testbed.runs.results testbed.wire",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.common.terminal"

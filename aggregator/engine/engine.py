@@ -20,19 +20,20 @@ Theory of operation
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 import numpy as np
 from msgspec.structs import replace
 
 from aggregator.engine import engine_invariants, heartbeats
 from aggregator.engine.actions import Actions, Send, Truth
+from aggregator.engine.failures import BadDecision, ModelNotFinite, Stalled
 from aggregator.engine.heartbeats import Finding
 from aggregator.engine.model_range import ModelRange
 from aggregator.engine.ticket_register import Record, TicketRegister
 from aggregator.engine.tickets import PresentDevice, Ticket
 from aggregator.engine.update_checks import NOT_FINITE, excess, problem_of, scaled_down
-from aggregator.engine.view import BadDecision
 from aggregator.strategy import Decision, DeviceInfo, Forecast, Strategy
 from aggregator.strategy.vectors import sum_of_squares
 from testbed.common.files.statefile import SavedState
@@ -43,16 +44,11 @@ from testbed.profile.schema import UpdateBound
 from testbed.wire.messages import Ask, Base, Heartbeat, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 
+NoteCall = Callable[[str], None]
+"""Called with the event before each call of the strategy, and with an empty text after it."""
 _FLOAT32 = np.dtype(np.float32)
 NO_BOUND = UpdateBound()
 _OUT_OF_RANGE = f"{NOT_FINITE}: the model that it was trained on is out of range"
-
-
-class Stalled(RuntimeError):
-    """A strategy waits for an event that cannot come: no device is busy and no wake is set."""
-
-    def __init__(self, strategy: str, event: str) -> None:
-        super().__init__(f"{strategy} stalled after {event}: devices are present, none is busy, no wake is set")
 
 
 class Engine(Actions):
@@ -72,14 +68,13 @@ class Engine(Actions):
         ticket_range: int = 0,
         truth: Truth = lambda: None,
         bound: UpdateBound = NO_BOUND,
+        note_call: NoteCall = lambda event: None,
     ) -> None:
         register = TicketRegister(_frozen(model), record, version=version, ticket_range=ticket_range)
         super().__init__(strategy, register, job, random, forecast, send=send, record=record, truth=truth)
-        self.model_range, self._bound = ModelRange(model), bound
+        self.model_range, self._bound, self._note_call = ModelRange(model), bound, note_call
         self._started = self._over = False
         self._dropping = False
-        self._at_work: PresentDevice | None = None
-        """The device at work that was found last. A search from the first one each time would grow with the fleet."""
         self._trains_sent: dict[str, int] = {}
         """Device that has left → Trains that were sent to its process. No checkpoint has it: all processes are new."""
 
@@ -120,19 +115,21 @@ class Engine(Actions):
         """Remove all devices, then report each to the strategy. Nothing is dispatched in its answers: a device that
         the strategy still believes to be present has gone as well.
         """
-        gone, self._present, self.now = self._present, {}, now
-        for device, present in gone.items():
-            self._clear(device, present, reason)
+        self.now = now
+        gone = list(self._present)
         for device in gone:
-            decision = self._strategy.on_leave(device, self)
-            self._carry_out(replace(decision, train={}, orders=()), f"leave of {device}")
+            self._clear(device, self._present.remove(device), reason)
+        for device in gone:
+            event = f"leave of {device}"
+            decision = self._ask_strategy(event, self._strategy.on_leave, device)
+            self._carry_out(replace(decision, train={}, orders=()), event)
 
     # ---- events
 
     def start(self, now: float) -> None:
         """Begin the run with the devices that have joined."""
         self.now, self._started = now, True
-        self._carry_out(self._strategy.on_start(self), "start")
+        self._consult("start", self._strategy.on_start)
 
     def join(self, info: DeviceInfo, now: float, trains: int | None = None) -> None:
         """Add a device: a new process (``trains`` is None), or one that was dropped, and has received so many Trains.
@@ -145,21 +142,25 @@ class Engine(Actions):
         self.now = now
         self.known[info.name] = info
         sent = self._trains_sent.pop(info.name, 0)
-        self._present[info.name] = PresentDevice(info=info, trains_sent=0 if trains is None else max(trains, sent))
+        self._present.add(self._presence(info, 0 if trains is None else max(trains, sent)))
         if trains is not None and trains < sent:  # they arrive before this number, or never
             self._transmit(info.name, TrainsSent(trains=sent))
         if self._started:
-            self._carry_out(self._strategy.on_join(info.name, self), f"join of {info.name}")
+            self._consult(f"join of {info.name}", self._strategy.on_join, info.name)
         elif self._over:
             self.dispatch(info.name, None)
             self._drop_unreachable()
 
+    def _presence(self, info: DeviceInfo, trains_sent: int) -> PresentDevice:
+        """Return the state of a device that joins."""
+        return PresentDevice(info=info, trains_sent=trains_sent)
+
     def leave(self, device: str, reason: str, now: float) -> None:
         """Remove a device. Its ticket is lost."""
         self.now = now
-        self._clear(device, self._present.pop(device), reason)
+        self._clear(device, self._present.remove(device), reason)
         if self._started:
-            self._carry_out(self._strategy.on_leave(device, self), f"leave of {device}")
+            self._consult(f"leave of {device}", self._strategy.on_leave, device)
 
     def _clear(self, device: str, present: PresentDevice, reason: str) -> None:
         self._record(trace.Left(t=self.now, device=device, reason=reason))
@@ -181,7 +182,7 @@ class Engine(Actions):
             self._record(trace.Ignored(t=now, device=update.device, ticket=update.ticket))
             self.head_ledgers.lose_merged(update, now)
             return
-        present.ticket = None
+        self._present.release(present)
         if ticket.train.for_cluster:
             self.head_ledgers.bring(update)
         if update.version == present.base_version != ticket.base:
@@ -192,9 +193,10 @@ class Engine(Actions):
             if problem == NOT_FINITE and self.model_range.is_out(self.model_at(ticket.base)):
                 problem = _OUT_OF_RANGE
             self._register.reject(ticket, problem, now)
-            self._carry_out(self._strategy.on_ready(update.device, self), f"unfit update of {update.device}")
+            self._consult(f"unfit update of {update.device}", self._strategy.on_ready, update.device)
             return
         ticket.arrived = True
+        self._register.arrived[update.device] = ticket.number
         clipped = excess(square, self._bound)
         if clipped is not None and self._bound.clip is not None:
             update, square = scaled_down(update, clipped, self._bound.clip), self._bound.clip**2
@@ -204,7 +206,7 @@ class Engine(Actions):
             self._register.keep(present, ticket.base)
         handled = now if handled is None else handled
         self._record_arrival(update, now if received is None else received, handled, clipped)
-        self._carry_out(self._strategy.on_update(update, self), f"update of {update.device}")
+        self._consult(f"update of {update.device}", self._strategy.on_update, update)
 
     def _record_arrival(self, update: Update, received: float, handled: float, clipped: float | None) -> None:
         self._record(
@@ -216,7 +218,7 @@ class Engine(Actions):
                 staleness=self.staleness(update),
                 loss=update.loss,
                 due=update.due,
-                bytes=update.delta.nbytes,
+                bytes=update.nbytes,
                 received=received,
                 handled=handled,
                 started=update.started,
@@ -230,10 +232,12 @@ class Engine(Actions):
         self.now = now
         present = self._present.get(ask.device)
         ticket = present.ticket if present is not None else None
-        if ticket is None or ticket.number != ask.ticket or not ticket.train.grant or ticket.asked:
+        wanted = ticket is not None and ticket.number == ask.ticket and ticket.train.grant and not ticket.asked
+        if present is None or ticket is None or not wanted:
             self._record(trace.Ignored(t=now, device=ask.device, ticket=ask.ticket))
             return
         ticket.asked = True
+        self._present.note_grant(present)
         self._record(
             trace.Asked(
                 t=now,
@@ -244,7 +248,7 @@ class Engine(Actions):
                 handled=now if handled is None else handled,
             )
         )
-        self._carry_out(self._strategy.on_ask(ask.device, self), f"request of {ask.device}")
+        self._consult(f"request of {ask.device}", self._strategy.on_ask, ask.device)
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
         """Resend what was lost on the way to a device, and end a ticket that the device reports as finished."""
@@ -265,19 +269,19 @@ class Engine(Actions):
         elif finding is Finding.GRANT_LOST and ticket.granted is not None:
             self._transmit(device, ticket.granted)
         elif finding is Finding.FINAL_MODEL_ARRIVED:
-            present.ticket = None
+            self._present.release(present)
             self._register.deliver(ticket, now)
         elif finding is Finding.UPLOAD_GIVEN_UP:
-            present.ticket = None
+            self._present.release(present)
             self._register.lose(ticket, UPLOAD_GIVEN_UP, now)
-            self._carry_out(self._strategy.on_ready(device, self), f"upload given up by {device}")
+            self._consult(f"upload given up by {device}", self._strategy.on_ready, device)
         self._drop_unreachable()
 
     def wake(self, now: float) -> None:
         """Call the strategy at the moment that it asked for."""
         self.now = now
         self.wake_at, self.wakes = None, self.wakes + 1
-        self._carry_out(self._strategy.on_wake(self), "wake")
+        self._consult("wake", self._strategy.on_wake)
 
     def broadcast_final(self, now: float) -> None:
         """Send the last version to every device. The strategy is not called any more."""
@@ -289,9 +293,29 @@ class Engine(Actions):
     @property
     def pending_final(self) -> int:
         """Number of present devices that do not have the final model yet."""
-        return sum(present.ticket is not None for present in self._present.values())
+        return len(self._present.busy)
 
     # ---- carrying out a decision
+
+    def _consult(self, event: str, handler: Callable[..., Decision], *about: str | Update) -> None:
+        """Call a handler of the strategy and carry out its decision."""
+        self._carry_out(self._ask_strategy(event, handler, *about), event)
+
+    def _ask_strategy(self, event: str, handler: Callable[..., object], *about: str | Update) -> Decision:
+        """Return the decision of a handler. An exception gets a note that says what it was called for."""
+        occasion = f"{event}, version {self.version}"
+        self._note_call(occasion)
+        try:
+            decision = handler(*about, self)
+        except BaseException as error:
+            error.add_note(occasion)
+            raise
+        finally:
+            self._note_call("")
+        if not isinstance(decision, Decision):
+            answer = f"{self._name}.{handler.__name__} returned {decision!r:.80}"
+            raise BadDecision(f"{answer} and no Decision, after {event}")
+        return decision
 
     def _carry_out(self, decision: Decision, event: str) -> None:
         if decision.model is not None:
@@ -310,18 +334,10 @@ class Engine(Actions):
             order.after_dispatch(self)
         if decision.wake_at is not None:
             self.wake_at = decision.wake_at
-        if self.wake_at is None and not self._someone_is_at_work():
+        if self.wake_at is None and self._present and not self._present.at_work:
             raise Stalled(self._name, event)
         if self._unreachable:
             self._drop_unreachable()
-
-    def _someone_is_at_work(self) -> bool:
-        """Whether a present device is at work, or none is present. The device found last is looked at first."""
-        found = self._at_work
-        if found is not None and found.at_work and self._present.get(found.info.name) is found:
-            return True
-        self._at_work = next((present for present in self._present.values() if present.at_work), None)
-        return self._at_work is not None or not self._present
 
     def _drop_unreachable(self) -> None:
         """Remove the devices that could not be reached. The strategy's answers may lead to more of them."""
@@ -336,10 +352,15 @@ class Engine(Actions):
 
     def _new_version(self, model: Vector, applied: Mapping[int, float]) -> None:
         register, previous = self._register, self.version
-        if model.shape != register.past_models.model.shape or model.dtype != _FLOAT32:
-            raise BadDecision(f"{self._name} made a model of {model.dtype}{list(model.shape)}")
+        shape = register.past_models.model.shape
+        if model.shape != shape or model.dtype != _FLOAT32:
+            made = f"{self._name} made a model of {model.dtype}{list(model.shape)}"
+            raise BadDecision(f"{made}; float32{list(shape)} is wanted: return a vector like server.model")
         # a strategy may use an update again whose ticket has ended, but none that has not arrived
         fresh = [self._awaiting(number, "applied") for number in applied if number in register.open]
+        self.model_range.measure(model)
+        if not self.model_range.is_finite:
+            self._give_up_model(model, applied, fresh)
         self._record(
             trace.Aggregated(
                 t=self.now,
@@ -353,6 +374,14 @@ class Engine(Actions):
         self.made = self.now
         for ticket in fresh:
             register.apply(ticket, self.now)
+
+    def _give_up_model(self, model: Vector, applied: Mapping[int, float], fresh: Sequence[Ticket]) -> NoReturn:
+        """End the run. The version is not made: what was recorded, and the model before it, are kept."""
+        version, devices = self.version + 1, {ticket.number: ticket.device for ticket in fresh}
+        found = self.model_range.check(version, self.now)
+        if found is not None:
+            self._record(found)
+        raise ModelNotFinite(self._name, version, model, {number: devices.get(number, "") for number in applied})
 
     def _awaiting(self, number: int, verdict: str) -> Ticket:
         """Return an open ticket whose update has arrived. Raises BadDecision if there is none of this number."""

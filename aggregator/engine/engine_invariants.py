@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from aggregator.engine.head_ledgers import HeadLedger, HeadLedgers
 from aggregator.engine.past_models import PastModels
+from aggregator.engine.present_devices import PresentDevices
 from aggregator.engine.ticket_register import TicketRegister
 from aggregator.engine.tickets import PresentDevice, Tally, Ticket
 from testbed.wire.ticket_ranges import range_of
@@ -19,12 +20,13 @@ class InvariantBroken(AssertionError):
     """The accounts of an engine contradict each other: a programming error, not one of a strategy or a device."""
 
 
-def check(register: TicketRegister, present: Mapping[str, PresentDevice]) -> None:
+def check(register: TicketRegister, present: PresentDevices) -> None:
     """Raises InvariantBroken, which names everything that is wrong."""
     problems = [
         *_tally("tickets", register.tally, len(register.open)),
         *_open_tickets(register.open, present),
         *_present_devices(register.open, present),
+        *present.problems(),
         *_past_models(register.past_models, _bases(register.open, present)),
         *_tally("tickets of heads", register.head_ledgers.tally, register.head_ledgers.in_flight),
         *_head_ledgers(register.head_ledgers, present),
@@ -112,9 +114,10 @@ def _head_ledgers(heads: HeadLedgers, present: Collection[str]) -> Iterator[str]
 
 def _tickets_of_head(name: str, ledger: HeadLedger) -> Iterator[str]:
     for ticket, device in ledger.open.items():
-        if range_of(ticket) != ledger.number:
+        is_carried = ledger.carried.get(ticket) == device
+        if range_of(ticket) != ledger.number and not is_carried:
             yield f"{name} has ticket {ticket}, which is not in its range {ledger.number}"
-        if ticket > ledger.last:
+        if ticket > ledger.last and not is_carried:
             yield f"{name} has ticket {ticket}, but its last ticket is {ledger.last}"
         if device not in ledger.members:
             yield f"{name} has ticket {ticket} of {device}, which is no member"
@@ -132,7 +135,7 @@ def _brought(heads: HeadLedgers, tickets: Mapping[int, Ticket]) -> Iterator[str]
             yield f"updates are merged in the result for ticket {number}, which has not arrived"
         for merged in brought.tickets:
             place = range_of(merged)
-            if not 0 < place < len(heads.head_of_range) or heads.head_of_range[place] != brought.head:
-                yield f"ticket {merged} is merged in a result of {brought.head}, but is not of its range"
+            if not 0 < place < len(heads.head_of_range) or not heads.head_of_range[place]:
+                yield f"ticket {merged} is merged in a result of {brought.head}, but no head gave it out"
             if any(merged in ledger.open for ledger in heads.ledgers.values()):
                 yield f"ticket {merged} is merged in a result of {brought.head}, but is still open in its ledger"

@@ -8,6 +8,7 @@ from testbed.emulation.faults import fading
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.radio import Cell
 from testbed.profile.schema import Direction
+from testbed.wire.compression_method import method_of
 from testbed.wire.messages import Update
 from testbed.wire.training_job import Job
 
@@ -34,6 +35,9 @@ class CellForecast:
         assert spec.distance is not None  # every device of a profile with a cell has one
         return self._cell.snr(spec.distance, fading(self._seed, spec.index, version))
 
+    def upload_bits(self, device: str, size: int) -> int:
+        return 8 * method_of(self._fleet[device].compress_updates).nbytes(size)
+
     def seconds(self, device: str, job: Job) -> float:
         spec, samples = self._fleet[device], self._samples[device]
         steps = job.steps_over(samples)
@@ -54,6 +58,9 @@ class NoForecast:
     bandwidth = 0.0
 
     def snr(self, device: str, version: int) -> float:
+        raise LookupError(f"{device} is in no radio cell")
+
+    def upload_bits(self, device: str, size: int) -> int:
         raise LookupError(f"{device} is in no radio cell")
 
     def seconds(self, device: str, job: Job) -> float:

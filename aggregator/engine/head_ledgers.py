@@ -5,6 +5,9 @@ other: the head reports it as rejected, lost or superseded; or its update is mer
 applied or lost together with the head's own ticket; or its ledger is closed, because the head has gone or was
 replaced, or because there are no clusters any more. A report about a closed ledger comes too late: all its tickets have
 ended.
+
+At a clustering for which nobody trains, devices carry their jobs from the old heads to the new ones (ADR 28): the open
+ticket of each device moves to the ledger of its new head, which reports how it ends.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ class HeadLedger:
     """The largest ticket that the head has reported."""
     open: dict[int, str] = field(default_factory=dict)
     """Ticket → device."""
+    carried: dict[int, str] = field(default_factory=dict)
+    """Ticket → device of each ticket that a former head gave out. It is in ``open`` until it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,8 @@ class HeadLedgers:
         """The head, present or past, of each ticket range; "" for the ranges of the aggregator itself."""
         self.brought: dict[int, Brought] = {}
         """Open ticket of a head → what is merged in its result."""
+        self._moving: dict[str, int] = {}
+        """Device → the ticket that it carries to its next head. It is empty between two events."""
 
     @property
     def in_flight(self) -> int:
@@ -74,25 +81,41 @@ class HeadLedgers:
         return reported + sum(len(brought.tickets) for brought in self.brought.values())
 
     def open(self, cluster: int, head: str, members: Collection[str], now: float) -> int:
-        """Return the ticket range of a cluster: a new one if the cluster is new or has another head."""
+        """Return the ticket range of a cluster: a new one if the cluster is new or has another head.
+
+        Members of a new cluster bring the tickets that they carry.
+        """
         ledger = self.ledgers.get(cluster)
         if ledger is None or ledger.head != head:
             if ledger is not None:
                 self._close(ledger, now, _REPLACED)
             self.head_of_range.append(head)
             number = len(self.head_of_range) - 1
-            ledger = self.ledgers[cluster] = HeadLedger(number=number, cluster=cluster, head=head)
+            carried = {self._moving.pop(member): member for member in members if member in self._moving}
+            ledger = HeadLedger(number=number, cluster=cluster, head=head, open=dict(carried), carried=carried)
+            self.ledgers[cluster] = ledger
         ledger.members.update(members)
         return ledger.number
+
+    def carried_in(self, cluster: int) -> tuple[tuple[str, int], ...]:
+        """Return device and ticket of each job of a former head that is open in this cluster."""
+        ledger = self.ledgers[cluster]
+        return tuple((device, ticket) for ticket, device in ledger.carried.items() if ticket in ledger.open)
 
     def close_of(self, device: str, now: float) -> None:
         """Close the ledgers of a device that has gone, if it was a head. Their open tickets are lost."""
         for ledger in [ledger for ledger in self.ledgers.values() if ledger.head == device]:
             self._close(ledger, now, _GONE)
 
-    def close_all(self, now: float) -> int:
-        """End all clusters: open tickets are superseded. Return a new ticket range for the aggregator itself."""
+    def close_all(self, now: float, *, carried_by: Collection[str] = ()) -> int:
+        """End all clusters: open tickets are superseded. Return a new ticket range for the aggregator itself.
+
+        The devices in ``carried_by`` keep their last open tickets, for the clusters that are opened next.
+        """
+        tickets = sorted((ticket, device) for ledger in self.ledgers.values() for ticket, device in ledger.open.items())
+        self._moving = {device: ticket for ticket, device in tickets if device in carried_by}
         for ledger in list(self.ledgers.values()):
+            ledger.open = {ticket: name for ticket, name in ledger.open.items() if self._moving.get(name) != ticket}
             self._close(ledger, now, None)
         self.head_of_range.append("")
         return len(self.head_of_range) - 1
@@ -115,8 +138,17 @@ class HeadLedgers:
         self.brought[update.ticket] = Brought(head=update.device, tickets=self._take_out(update))
 
     def lose_merged(self, update: Update, now: float) -> None:
-        """End what is merged in an update that is ignored, if its device is a head."""
-        self._lose(self._take_out(update), now)
+        """End what is merged in an update that is ignored, if its device is a head.
+
+        Not if the update is from before the last clustering: what is merged in it has ended, or is carried.
+        """
+        if range_of(update.ticket) >= self._own_range:
+            self._lose(self._take_out(update), now)
+
+    @property
+    def _own_range(self) -> int:
+        """The last ticket range of the aggregator itself."""
+        return max(number for number, head in enumerate(self.head_of_range) if not head)
 
     def _take_out(self, update: Update) -> dict[int, tuple[str, float, int]]:
         """Remove from the ledger of a head, and return, the open tickets that are merged in its update."""
@@ -197,10 +229,13 @@ def _belongs(event: trace.HeadEvent, ledger: HeadLedger) -> bool:
     match event:
         case trace.Adopted():
             return event.device == ledger.head
-        case trace.Regrouped():
+        case trace.Regrouped() | trace.Paused():
             return event.device == ledger.head and event.ticket_range == ledger.number
+        case trace.Carried():
+            return ledger.carried.get(event.ticket) == event.device
         case _:
-            return range_of(event.ticket) == ledger.number and event.device in ledger.members
+            is_known = range_of(event.ticket) == ledger.number or event.ticket in ledger.carried
+            return is_known and event.device in ledger.members
 
 
 def _check(ledger: HeadLedger, events: Sequence[trace.HeadEvent]) -> None:
@@ -209,7 +244,7 @@ def _check(ledger: HeadLedger, events: Sequence[trace.HeadEvent]) -> None:
     for event in events:
         match event:
             case trace.Dispatched():
-                if event.for_cluster or event.steps < 1:
+                if event.for_cluster or event.gradient or event.steps < 1 or event.ticket in ledger.carried:
                     raise trace.TraceError("a HeadReport about a job that a head does not give out")
                 if event.ticket > last:
                     last, running[event.ticket] = event.ticket, event.device

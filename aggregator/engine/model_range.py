@@ -2,7 +2,8 @@
 
 One update with huge numbers, of a faulty or hostile device, or a learning rate that is too large, moves the model so
 far that gradients overflow. Devices then send deltas that are not finite, and the engine rejects them one by one. So
-the first sign is reported with its likely cause: the largest update since the last check.
+the first sign is reported with its likely cause: the largest update since the last check. The engine measures each new
+model once, in one pass. One that is not finite ends the run (``failures.py``).
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class ModelRange:
     """Knows the range of the models of one run. ``first`` is the initial model."""
 
     def __init__(self, first: Vector) -> None:
-        self._start = max(1.0, _norm(first))
+        self._norm = _norm(first)
+        """The norm of the model that was measured last."""
+        self._start = max(1.0, self._norm)
         self._limit = _GROWTH * self._start
         """The norm from which the model is reported next: each report of a run is of another order of magnitude."""
         self._largest = _Largest()
@@ -40,7 +43,7 @@ class ModelRange:
 
     def state(self) -> SavedState:
         """Return what a checkpoint keeps: a resumed run does not repeat a report."""
-        return pick(self, ("_limit", "_checked"))
+        return pick(self, ("_norm", "_limit", "_checked"))
 
     def restore(self, state: SavedState) -> None:
         """Continue from what ``state`` returned."""
@@ -51,23 +54,28 @@ class ModelRange:
         if square > self._largest.square:
             self._largest = _Largest(square, update.device, version + 1)
 
-    def is_suspect(self) -> bool:
-        """Whether an update since the last check may have moved the model out of its range."""
-        return self._largest.square > self._limit**2
+    def measure(self, model: Vector) -> None:
+        """Measure a new model."""
+        self._norm = _norm(model)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the model that was measured last has finite numbers only."""
+        return math.isfinite(self._norm)
 
     def is_out(self, model: Vector) -> bool:
         """Whether a model is out of the range in which a run begins."""
         return not _norm(model) <= _GROWTH * self._start
 
-    def check(self, model: Vector, version: int, now: float) -> trace.OutOfRange | None:
-        """Return an event if the norm of the current model has grown by another three orders of magnitude."""
+    def check(self, version: int, now: float) -> trace.OutOfRange | None:
+        """Return an event if the norm of the model measured last has grown by another three orders of magnitude."""
         if version == self._checked:
             return None
         largest, self._largest, self._checked = self._largest, _Largest(), version
-        norm = _norm(model)
-        if norm <= self._limit:  # infinite, if the model was not finite before
+        norm = self._norm
+        if norm <= self._limit:
             return None
-        self._limit = norm * _GROWTH if math.isfinite(norm) else math.inf
+        self._limit = norm * _GROWTH
         return trace.OutOfRange(
             t=now,
             version=min(version, largest.version) if largest.device else version,

@@ -8,11 +8,12 @@ and records the end of a ticket, so the tally equation (``Tally``) holds by cons
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from aggregator.engine.head_ledgers import HeadLedgers
 from aggregator.engine.past_models import PastModels
 from aggregator.engine.tickets import PresentDevice, Tally, Ticket
+from aggregator.strategy import DeviceInfo
 from testbed.common.files.statefile import SavedState, pick, put
 from testbed.history import trace
 from testbed.wire.messages import Train, Vector
@@ -25,7 +26,7 @@ Record = Callable[[trace.Event], None]
 class TicketRegister:
     """The accounts of all tickets that one engine gave out. The first ticket is the first one of ``ticket_range``."""
 
-    _KEPT = ("past_models", "open", "tally", "jobs", "_cluster_jobs", "_last")
+    _KEPT = ("past_models", "open", "tally", "jobs", "arrived", "_cluster_jobs", "_last")
 
     def __init__(self, model: Vector, record: Record, *, version: int = 0, ticket_range: int = 0) -> None:
         self._record = record
@@ -34,6 +35,8 @@ class TicketRegister:
         self.tally = Tally()
         self.jobs: Counter[str] = Counter()
         """Device → jobs that it has been sent in this run, restarts included."""
+        self.arrived: dict[str, int] = {}
+        """Device → its last ticket whose update reached the strategy. Its next Train carries it."""
         self._cluster_jobs: Counter[str] = Counter()
         self._last = first_ticket(ticket_range)
         self.head_ledgers = HeadLedgers(record, self._count_job)
@@ -50,20 +53,23 @@ class TicketRegister:
 
     def issue(
         self,
-        present: PresentDevice,
+        info: DeviceInfo,
         job: Job | None,
         now: float,
         *,
         for_cluster: bool = False,
+        gradient: bool = False,
         grant: bool = False,
         baseline: int | None = None,
-    ) -> Train:
-        """Open a ticket for an idle device, based on the current model. Return the Train message to send."""
-        device, version = present.info.name, self.past_models.version
+        kept: bool = False,
+    ) -> Ticket:
+        """Open a ticket for an idle device, based on the current model. ``gradient``: it trains nothing for it."""
+        device, version = info.name, self.past_models.version
+        jobs, first = (self._cluster_jobs, CLUSTER_JOBS) if for_cluster or gradient else (self.jobs, 0)
         self._last = number = self._last + 1
         train = Train(
             ticket=number,
-            number=CLUSTER_JOBS + self._cluster_jobs[device] if for_cluster else self.jobs[device],
+            number=first + jobs[device],
             version=version,
             sent=now,
             job=job,
@@ -71,20 +77,42 @@ class TicketRegister:
             for_cluster=for_cluster,
             grant=grant,
             baseline=baseline,
+            arrived=self.arrived.get(device, 0),
+            kept=kept,
         )
-        present.ticket = self.open[number] = Ticket(number=number, device=device, train=train, base=version)
-        (self._cluster_jobs if for_cluster else self.jobs)[device] += job is not None
-        self.past_models.hold(version)
-        self.tally.dispatched += 1
-        steps = 0 if job is None else job.steps_over(present.info.samples)
+        ticket = self._open(Ticket(number=number, device=device, train=train, base=version, gradient=gradient))
+        jobs[device] += job is not None
         self._record(
-            trace.Dispatched(t=now, device=device, ticket=number, version=version, steps=steps, for_cluster=for_cluster)
+            trace.Dispatched(
+                t=now,
+                device=device,
+                ticket=number,
+                version=version,
+                steps=0 if job is None or gradient else job.steps_over(info.samples),
+                for_cluster=for_cluster,
+                gradient=gradient,
+            )
         )
-        return train
+        return ticket
 
-    def begin_range(self, now: float) -> None:
-        """End all clusters. The next tickets are larger than those of any head."""
-        self._last = first_ticket(self.head_ledgers.close_all(now))
+    def take_over(self, info: DeviceInfo, number: int, job: Job) -> Ticket:
+        """Open a ticket that a former cluster head gave out and recorded: its device continues it for this engine."""
+        version, model = self.past_models.version, self.past_models.model
+        train = Train(ticket=number, version=version, sent=0.0, job=job, model=model)
+        return self._open(Ticket(number=number, device=info.name, train=train, base=version, carried=True))
+
+    def _open(self, ticket: Ticket) -> Ticket:
+        self.open[ticket.number] = ticket
+        self.past_models.hold(ticket.base)
+        self.tally.dispatched += 1
+        return ticket
+
+    def begin_range(self, now: float, *, carried_by: Collection[str] = ()) -> None:
+        """End all clusters; the devices in ``carried_by`` carry their open tickets to their next heads.
+
+        The next tickets are larger than those of any head.
+        """
+        self._last = first_ticket(self.head_ledgers.close_all(now, carried_by=carried_by))
 
     def apply(self, ticket: Ticket, now: float) -> None:
         """End a ticket whose update went into a version or a cluster's result. The caller records that event."""
@@ -109,13 +137,11 @@ class TicketRegister:
         self._record(trace.Delivered(t=now, device=ticket.device, ticket=ticket.number))
         self._settle(ticket, now)
 
-    def supersede(self, present: PresentDevice, now: float) -> None:
-        """End the ticket of a device, if it has one: its result is no longer wanted."""
-        if present.ticket is not None:
-            self.tally.superseded += 1
-            self._record(trace.Superseded(t=now, device=present.info.name, ticket=present.ticket.number))
-            self._settle(present.ticket, now)
-            present.ticket = None
+    def supersede(self, ticket: Ticket, now: float) -> None:
+        """End a ticket whose result is no longer wanted."""
+        self.tally.superseded += 1
+        self._record(trace.Superseded(t=now, device=ticket.device, ticket=ticket.number))
+        self._settle(ticket, now)
 
     def rebase(self, ticket: Ticket, version: int) -> None:
         """Note that the download was lost and the device trained on the older ``version`` that it had."""

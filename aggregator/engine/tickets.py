@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aggregator.strategy import DeviceInfo
-from testbed.wire.messages import Grant, Train
+from testbed.wire.messages import Grant, SendGradient, Train
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +33,12 @@ class Ticket:
     device: str
     train: Train
     base: int
-    """Version that its update is based on: the one that was sent or, if that was lost, the one the device had."""
+    """Version that its update is based on: the one that was sent or, if that was lost, the one the device had. If
+    ``sends_older``, the newest version that it can be based on."""
+    gradient: bool = False
+    """Its device was sent no model and no job: it uploads the last update that it has."""
+    carried: bool = False
+    """A former cluster head gave it out. ``train`` was not sent by this engine, which does not have that model."""
     arrived: bool = False
     """Its update has arrived and awaits a decision of the strategy."""
     asked: bool = False
@@ -41,6 +46,18 @@ class Ticket:
     granted: Grant | None = None
     progress: tuple[float, float] | None = None
     """Moment of the last heartbeat that reported progress, and the part of the job that was done by then."""
+
+    @property
+    def message(self) -> Train | SendGradient:
+        """What its device is sent."""
+        if not self.gradient:
+            return self.train
+        return SendGradient(ticket=self.number, number=self.train.number, sent=self.train.sent)
+
+    @property
+    def sends_older(self) -> bool:
+        """Whether its update may be based on a version before ``base``, which only the device knows."""
+        return self.gradient or self.carried
 
     @property
     def waits_for_grant(self) -> bool:
@@ -61,8 +78,3 @@ class PresentDevice:
     """Heartbeats since the last Train that report fewer Train messages than were sent."""
     heartbeats_waiting: int = 0
     """Heartbeats in a row that report waiting for a grant that was sent."""
-
-    @property
-    def at_work(self) -> bool:
-        """Whether the device can send a result without a further decision."""
-        return self.ticket is not None and not self.ticket.waits_for_grant

@@ -21,7 +21,7 @@ def problem_of(update: Update, ticket: Ticket, square: float, bound: UpdateBound
     """Return why this update cannot be used for its ticket, or None if it can. ``square``: of the norm of its delta."""
     if ticket.train.grant and ticket.granted is None:
         return "it was sent without a grant"
-    if update.version != ticket.base:
+    if update.version > ticket.base or (update.version < ticket.base and not ticket.sends_older):
         return f"it claims version {update.version}, but its ticket is for {ticket.base}"
     if update.delta.shape != ticket.train.model.shape:
         return "its delta has another shape than the model"

@@ -7,10 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from aggregator.engine.failures import BadDecision
 from aggregator.engine.forecast import NoForecast
 from aggregator.engine.head_ledgers import HeadLedgers
+from aggregator.engine.present_devices import PresentDevices
 from aggregator.engine.ticket_register import TicketRegister
-from aggregator.engine.tickets import PresentDevice, Tally
+from aggregator.engine.tickets import Tally
 from aggregator.strategy import DeviceInfo, Forecast, Strategy
 from testbed.common.files.statefile import SavedState, pick, put
 from testbed.wire.messages import Update, Vector
@@ -18,10 +20,6 @@ from testbed.wire.training_job import Job
 
 _LEAST_REMAINING = 1e-6
 """Seconds. A device that has not asked for a grant is not ready, even if its time is over."""
-
-
-class BadDecision(RuntimeError):
-    """A strategy decided, or asked for, something impossible."""
 
 
 class ServerView:
@@ -37,7 +35,7 @@ class ServerView:
     ) -> None:
         self._strategy, self._register, self.job, self.random = strategy, register, job, random
         self.forecast: Forecast = NoForecast() if forecast is None else forecast
-        self._present: dict[str, PresentDevice] = {}
+        self._present = PresentDevices()
         self.known: dict[str, DeviceInfo] = {}
         self.now = 0.0
         self.made = 0.0
@@ -61,11 +59,11 @@ class ServerView:
 
     @property
     def devices(self) -> Mapping[str, DeviceInfo]:
-        return {name: present.info for name, present in self._present.items()}
+        return self._present.infos
 
     @property
     def busy(self) -> Mapping[str, int]:
-        return {name: present.ticket.base for name, present in self._present.items() if present.ticket is not None}
+        return self._present.busy
 
     def model_at(self, version: int) -> Vector:
         return self._register.past_models.models[version]
@@ -133,15 +131,17 @@ class ServerView:
 
     # ---- checkpoints
 
-    _KEPT: ClassVar[tuple[str, ...]] = ("_present", "known", "random", "now", "made", "wake_at", "wakes")
+    _KEPT: ClassVar[tuple[str, ...]] = ("known", "random", "now", "made", "wake_at", "wakes")
 
     def state(self) -> SavedState:
         """Return what a checkpoint keeps, the strategy's own state included (``testbed.common.files.statefile``)."""
         own = pick(self, self._KEPT)
-        return own | {"register": self._register.state(), "strategy": dict(vars(self._strategy))}
+        parts = {"register": self._register.state(), "strategy": dict(vars(self._strategy))}
+        return own | parts | {"present": list(self._present.values())}
 
     def restore(self, state: SavedState) -> None:
         """Continue from what ``state`` returned. ``Engine.resume`` then sends the open tickets again."""
         put(self._strategy, state.pop("strategy"))
         self._register.restore(state.pop("register"))
+        self._present = PresentDevices(state.pop("present"))
         put(self, state)

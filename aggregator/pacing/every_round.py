@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from msgspec.structs import replace
 
+from aggregator.pacing.participants import FractionInFlight
 from aggregator.pacing.round_ended import RoundEnded
-from aggregator.pacing.sampling import fraction_of, sample
 from aggregator.pacing.spread import DelaySpread
-from aggregator.strategy import Decision, Server, Strategy
+from aggregator.strategy import Decision, Server
 from aggregator.strategy.vectors import add_scaled
 from testbed.common.number_limits import LONGEST, SHORTEST
 from testbed.common.parameters import param
@@ -20,14 +20,17 @@ from testbed.wire.messages import Update, Vector
 
 
 @dataclass(kw_only=True)
-class EveryRound(Strategy):
+class EveryRound(FractionInFlight):
     """Synchronous: choose devices, wait for all of them or for the deadline, make a version, choose again.
 
-    The version is x + Σ share·Δ / Σ share. Only the sum is kept, so memory does not grow with the fleet. If the shares
-    add up to 0, the version is x.
+    The version is x + Σ share·Δ / Σ share, unless :meth:`step` is overridden. Only the sum is kept, so memory does not
+    grow with the fleet. If the shares add up to 0, the version is x.
 
     A device that keeps its base (``on_lost_download = "old_base"``) may train on an older model than the round's. It
     was chosen for this round and is waited for, so its Δ counts as any other; its staleness is recorded.
+
+    ``in_flight`` is the number of devices of a round. They are drawn from all present devices, as with ``fraction``: a
+    device that is late for its round may be drawn again, and is restarted.
     """
 
     fraction: float = param(1.0, "C: share of the devices chosen for a round", above=0, at_most=1)
@@ -44,20 +47,30 @@ class EveryRound(Strategy):
     _spread: DelaySpread = field(default_factory=DelaySpread, init=False, repr=False)
 
     def choose(self, server: Server) -> Iterable[str]:
-        """Return the devices of the next round, chosen from the present ones: max(⌊C·N⌋, 1) at random."""
-        return sample(server.devices, fraction_of(self.fraction, len(server.devices)), server.random)
+        """Return the devices of the next round, chosen from the present ones: by default max(⌊C·N⌋, 1) at random."""
+        chosen = self.pool.draw(self.places(len(server.devices)), server.random)
+        self.enter(chosen, server)
+        return chosen
 
     @abc.abstractmethod
     def share(self, update: Update, server: Server) -> float:
         """Return the weight of an update relative to the others of its round."""
 
+    def step(self, mean: Vector, server: Server) -> Vector:
+        """Return the next model, given Σ share·Δ / Σ share. It may be made in the memory of ``mean``."""
+        mean += server.model
+        return mean
+
     def on_start(self, server: Server) -> Decision:
+        self.enter(server.devices, server)
         return self._open(server, server.version)
 
     def on_join(self, device: str, server: Server) -> Decision:
+        self.enter([device], server)
         return self._close_if_due(server)
 
     def on_leave(self, device: str, server: Server) -> Decision:
+        self.withdraw(device)
         self._awaited.discard(device)
         return self._close_if_due(server)
 
@@ -88,9 +101,9 @@ class EveryRound(Strategy):
         if self._sum is None:
             return self._open(server, server.version)
         total = sum(self._shares.values())
-        model, self._sum = self._sum, None
-        model *= np.float32(1.0 / total if total > 0 else 0.0)
-        model += server.model
+        mean, self._sum = self._sum, None
+        mean *= np.float32(1.0 / total if total > 0 else 0.0)
+        model = self.step(mean, server)
         applied = {ticket: share / total if total > 0 else 0.0 for ticket, share in self._shares.items()}
         self._shares.clear()
         ended = self._spread.close()

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from aggregator.pacing.participants import Participants
 from aggregator.pacing.round_ended import RoundEnded
 from aggregator.pacing.spread import Executions
-from aggregator.strategy import Decision, Reject, Server, Strategy
+from aggregator.strategy import Decision, Reject, Server
 from aggregator.strategy.vectors import plus_scaled
 from testbed.wire.messages import Update, Vector
 from testbed.wire.training_job import Job
 
 
 @dataclass(kw_only=True)
-class EveryUpdate(Strategy):
+class EveryUpdate(Participants):
     """Fully asynchronous: each update makes a version, and its device continues with that version.
+
+    With ``in_flight``, an idle device that is drawn continues instead, perhaps the same.
 
     Override :meth:`weight` if the aggregation rule is x ← x + weight·Δ, else :meth:`new_model`. Both may raise
     ``Reject``.
@@ -29,25 +32,26 @@ class EveryUpdate(Strategy):
         weight = self.weight(update, server)
         return plus_scaled(server.model, weight, update.delta), weight
 
-    def choose(self, free: Iterable[str], server: Server) -> Iterable[str]:
-        """Return the devices to start, given that these are free. Override it if not all devices should be busy."""
-        return free
+    def choose(self, idle: Iterable[str], server: Server) -> Iterable[str]:
+        """Return the devices to start, given that these have become idle. Override it for a selection of your own."""
+        return self.starts(idle, server)
 
     def ended_round(self, update: Update, server: Server) -> Executions | None:
         """Return the round that ends with this update, or None. Override it if the paper counts rounds."""
         return None
 
     def on_start(self, server: Server) -> Decision:
-        return Decision(train=self._starts(server.devices, server))
+        return Decision(train=self._jobs(server.devices, server))
 
     def on_join(self, device: str, server: Server) -> Decision:
-        return Decision(train=self._starts([device], server))
+        return Decision(train=self._jobs([device], server))
 
     def on_leave(self, device: str, server: Server) -> Decision:
-        return Decision(train=self._starts([], server))
+        self.withdraw(device)
+        return Decision(train=self._jobs([], server))
 
     def on_ready(self, device: str, server: Server) -> Decision:
-        return Decision(train=self._starts([device], server))
+        return Decision(train=self._jobs([device], server))
 
     def on_update(self, update: Update, server: Server) -> Decision:
         ended = self.ended_round(update, server)
@@ -55,10 +59,10 @@ class EveryUpdate(Strategy):
         try:
             model, weight = self.new_model(update, server)
         except Reject as reason:
-            train = self._starts([update.device], server)
+            train = self._jobs([update.device], server)
             return Decision(rejected={update.ticket: str(reason)}, train=train, orders=orders)
-        train = self._starts([update.device], server)
+        train = self._jobs([update.device], server)
         return Decision(model=model, applied={update.ticket: weight}, train=train, orders=orders)
 
-    def _starts(self, free: Iterable[str], server: Server) -> dict[str, Job]:
-        return {device: self.job(device, server) for device in self.choose(free, server)}
+    def _jobs(self, idle: Iterable[str], server: Server) -> dict[str, Job]:
+        return {device: self.job(device, server) for device in self.choose(idle, server)}

@@ -10,7 +10,7 @@ import numpy as np
 from aggregator.connections.peers import Peers
 from aggregator.engine.actions import Send
 from aggregator.engine.arrivals import Arrivals
-from aggregator.engine.engine import Engine
+from aggregator.engine.engine import Engine, NoteCall
 from aggregator.engine.forecast import CellForecast
 from aggregator.engine.ticket_register import Record
 from aggregator.process.aggregator_config import AggregatorConfig
@@ -85,7 +85,13 @@ def forecast_of(experiment: Experiment, devices: Iterable[DeviceSpec], task: Tas
 
 
 def engine_of(
-    experiment: Experiment, strategy: Strategy, devices: Collection[DeviceSpec], task: Task, send: Send, record: Record
+    experiment: Experiment,
+    strategy: Strategy,
+    devices: Collection[DeviceSpec],
+    task: Task,
+    send: Send,
+    record: Record,
+    note_call: NoteCall = lambda event: None,
 ) -> Engine:
     """Return the engine of an experiment, before any device has joined."""
     return Engine(
@@ -98,6 +104,7 @@ def engine_of(
         forecast=forecast_of(experiment, devices, task),
         truth=lambda: true_groups(devices, task),
         bound=experiment.aggregator,
+        note_call=note_call,
     )
 
 

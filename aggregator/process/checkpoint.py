@@ -32,7 +32,7 @@ from testbed.profile.schema import Checkpoint, Experiment
 from testbed.wire import messages, training_job
 
 CHECKPOINT = "checkpoints/latest.safetensors"
-FORMAT = "4"
+FORMAT = "5"
 """Changes when the classes of a run's state move or change. A checkpoint of another format is refused: those before 4
 have no hashes and cannot be checked.
 """

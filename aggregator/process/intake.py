@@ -280,7 +280,15 @@ class Intake:
         """Let a device join: a new process, or one that was dropped and has received ``trains`` Train messages."""
         name, samples, spec = hello.device, hello.samples, self._peers.fleet[hello.device]
         self._record(
-            trace.Joined(t=now, device=name, pid=hello.pid, cores=list(hello.cores), samples=samples, watts=spec.watts)
+            trace.Joined(
+                t=now,
+                device=name,
+                pid=hello.pid,
+                cores=list(hello.cores),
+                samples=samples,
+                watts=spec.watts,
+                compress_updates=spec.compress_updates,
+            )
         )
         self._welcome(name, now)
         info = DeviceInfo(name=name, samples=samples, keeps_base=spec.on_lost_download == "old_base")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import faulthandler
 import hashlib
 import math
 import platform
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aggregator.connections.presence import PresenceTracker
+from aggregator.engine.failures import first_bad_number
 from aggregator.engine.model_range import in_words
 from aggregator.process import assembly, checkpoint, status
 from aggregator.process.aggregator_config import AggregatorConfig
@@ -20,9 +22,11 @@ from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.farewell import Farewell
 from aggregator.process.intake import Intake
 from aggregator.process.output_files import OutputFiles
+from aggregator.process.strategy_call import GIVE_UP, CallFile, StrategyHangs, file_beside
 from testbed.common.clock import WallClock
-from testbed.common.errors import UserError
+from testbed.common.errors import RunFailed, UserError
 from testbed.common.files.statefile import StateError
+from testbed.common.finders.user_code import in_one_line
 from testbed.history import trace
 from testbed.history.rollback import roll_back
 from testbed.host import open_files
@@ -35,7 +39,6 @@ from testbed.wire.messages import EVALUATOR, Welcome
 _HOUSEKEEPING_SECONDS = 0.1
 _STATUS_SECONDS = 0.25
 _FLEET_SECONDS = 300.0
-_RANGE_SECONDS = 1.0
 _CHORE_SECONDS = 0.005
 """Replacing the status file takes one millisecond, sometimes three."""
 _LONGEST_CHORE_WAIT_SECONDS = 0.5
@@ -49,6 +52,9 @@ def main(config: AggregatorConfig, task: Task, ready: Callable[[str], None]) -> 
     open_files.raise_limit()  # connections of strangers use descriptors, too (ADR 18)
     process = AggregatorProcess(config, task, before_the_end=take_precedence)
     signal.signal(signal.SIGTERM, lambda *_: process.stop(INTERRUPTED))
+    signal.signal(GIVE_UP, lambda *_: process.give_up())
+    # its stack goes to the log even if a library does not return to Python, where the handler above would be called
+    faulthandler.register(GIVE_UP, all_threads=False, chain=True)
     ready(process.endpoint)
     process.run()
 
@@ -70,9 +76,17 @@ class AggregatorProcess:
         self._files = OutputFiles(folder)
         self._problems = status.Problems()
         self._strategy = assembly.strategy_of(experiment)
+        self._call_file = CallFile(file_beside(Path(config.status_file)))
         self._engine = assembly.engine_of(
-            experiment, self._strategy, config.devices, task, self._peers.send_to, self._trace.write
+            experiment,
+            self._strategy,
+            config.devices,
+            task,
+            self._peers.send_to,
+            self._trace.write,
+            self._call_file.note,
         )
+        self._check_first_model()
         self._evaluation = EvaluationQueue(experiment.evaluation.every)
         self._ending, arrivals = assembly.ending_of(config), assembly.arrivals_of(config)
         self._intake = Intake(
@@ -85,8 +99,15 @@ class AggregatorProcess:
             arrivals,
             message_limit=experiment.transport.message_limit,
         )
-        self._next_range_check = 0.0
         self._checkpoints = self._restored_checkpoints(folder)
+
+    def _check_first_model(self) -> None:
+        """Raise UserError if no device could train on the first model."""
+        if not self._engine.model_range.is_finite:
+            bad = first_bad_number(self._engine.model)
+            raise UserError(
+                f"task {self._experiment.task_name}: its first model is not finite: {bad}; correct its network"
+            )
 
     def _restored_checkpoints(self, folder: Path) -> Checkpoints:
         """Return the writer of checkpoints. If the run resumes, restore the state from its last one first."""
@@ -107,8 +128,15 @@ class AggregatorProcess:
         """End the run at the next opportunity; the first reason counts."""
         self._ending.interrupt(reason)
 
+    def give_up(self) -> None:
+        """Interrupt the strategy, which has not returned for too long."""
+        if self._call_file.in_call:
+            self._trace.flush()  # the strategy may catch this, and the process is killed then
+            since = f"since {self._engine.now:.3f} s of the run"
+            raise StrategyHangs(f"{type(self._strategy).__name__} has not returned {since}")
+
     def run(self) -> None:
-        """Run to the end. Raises Unwritten if a file could not be written."""
+        """Run to the end. Raises Unwritten if a file could not be written, RunFailed if the strategy fails."""
         try:
             self._gather_fleet()
             if self._ending.reason is None:
@@ -119,11 +147,15 @@ class AggregatorProcess:
                 if self._strategy.broadcasts_final_model:
                     self._broadcast_final()
             self._finish()
+        except StrategyHangs as hang:
+            problem = in_one_line(hang, with_type=False)
+            raise RunFailed(f"{problem}; correct the strategy, or raise aggregator.patience") from hang
         finally:  # a strategy may fail: the trace and the model up to then are kept
             self._checkpoints.wait()
             self._trace.close()
             self._files.save_model(self._engine, self._task)
             self._peers.close()
+            self._call_file.close()
         if self._trace.lost:
             problem = f"{self._trace.problem}; {self._trace.lost} events are missing"
             self._files.replace_reason("trace.jsonl", problem)
@@ -209,8 +241,7 @@ class AggregatorProcess:
         engine, intake = self._engine, self._intake
         intake.drop_missing(now)
         intake.record_refusals(now)
-        if now >= self._next_range_check or engine.model_range.is_suspect():
-            self._check_range(now)
+        self._check_range(now)
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
         if snapshot is not None:
             self._peers.send(EVALUATOR, snapshot)
@@ -225,9 +256,8 @@ class AggregatorProcess:
             self._checkpoints.take(now, engine.version, self._trace.mark, intake.state())
 
     def _check_range(self, now: float) -> None:
-        """Warn if the model has left its range; not in each housekeeping, since a large model takes milliseconds."""
-        self._next_range_check = now + _RANGE_SECONDS / self._intake.clock.dilation
-        found = self._engine.model_range.check(self._engine.model, self._engine.version, now)
+        """Warn if the model has left its range."""
+        found = self._engine.model_range.check(self._engine.version, now)
         if found is not None:
             self._trace.write(found)
             self._problems.warn(in_words(found))

@@ -2,7 +2,7 @@
 
 from aggregator.strategy.base import Strategy
 from aggregator.strategy.decision import Decision, Reject
-from aggregator.strategy.orders import EngineActions, Order
+from aggregator.strategy.orders import EngineActions, Merged, Order
 from aggregator.strategy.server import DeviceInfo, Forecast, Server
 
-__all__ = ["Decision", "DeviceInfo", "EngineActions", "Forecast", "Order", "Reject", "Server", "Strategy"]
+__all__ = ["Decision", "DeviceInfo", "EngineActions", "Forecast", "Merged", "Order", "Reject", "Server", "Strategy"]

@@ -25,11 +25,20 @@ class Strategy(abc.ABC):
     """Whether devices upload only after a grant, at its rate (``GrantRates``). This needs a radio cell."""
     unrepeatable: ClassVar[str] = ""
     """Why a strict replay, which repeats the order of updates, cannot repeat a run; empty if it can."""
-    keeps_old_base: ClassVar[bool] = True
-    """Whether its devices may train on the model that they have if a download is lost."""
-
+    own_selection: ClassVar[str] = ""
+    """How it selects devices itself, so that ``in_flight`` and ``sampling`` are refused; empty: as its pace does."""
     sets_steps: ClassVar[bool] = False
     """Whether it sets the local steps of every job itself, so that ``training.epochs`` would have no effect."""
+
+    @property
+    def keeps_updates(self) -> bool:
+        """Whether devices keep their last update after its upload, because the strategy may ask for it again."""
+        return False
+
+    @property
+    def keeps_old_base(self) -> bool:
+        """Whether its devices may train on the model that they have if a download is lost."""
+        return True
 
     @property
     def resumable(self) -> bool:

@@ -8,11 +8,14 @@ made, ``before_dispatch`` when rejected updates are settled, and ``after_dispatc
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from testbed.history.events.event import Event
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
+
+Merged: TypeAlias = tuple[tuple[int, float, int], ...]
+"""Ticket, weight and staleness of each update in the result of a cluster."""
 
 
 class EngineActions(Protocol):
@@ -33,8 +36,11 @@ class EngineActions(Protocol):
     def record(self, event: Event) -> None:
         """Append an event to the trace."""
 
-    def dispatch(self, device: str, job: Job | None, *, for_cluster: bool = False) -> None:
-        """Send the current model with a job, or (the final one) without. ``for_cluster``: to a head as such."""
+    def dispatch(self, device: str, job: Job | None, *, for_cluster: bool = False, gradient: bool = False) -> None:
+        """Send the current model with a job, or (the final one) without. ``for_cluster``: to a head as such.
+
+        ``gradient``: send no model, and ask for the last update that the device has.
+        """
 
     def end_round(self, executions: Sequence[tuple[str, float]]) -> None:
         """Record a round: its devices, and the seconds that each computed."""
@@ -42,13 +48,13 @@ class EngineActions(Protocol):
     def grant(self, device: str, rate: float, share: float) -> None:
         """Let a busy device upload at ``rate`` bits per second, which is ``share`` of the band."""
 
-    def dissolve_clusters(self) -> None:
-        """End all clusters. Open tickets of their heads are superseded."""
+    def dissolve_clusters(self, *, carry: bool = False) -> None:
+        """End all clusters. Open tickets of their heads are superseded; with ``carry``, they go to the next heads."""
 
     def join_cluster(self, cluster: int, head: str, members: Sequence[str], quorum: int, *, damped: bool) -> None:
         """Send devices their cluster. If its head is another one than before, open tickets of the old head are lost."""
 
-    def pass_up(self, delta: Vector, weights: Mapping[int, float]) -> None:
+    def pass_up(self, delta: Vector, merged: Merged) -> None:
         """Send the result of a cluster, made of these tickets, to the aggregator. Only a head can do this."""
 
 

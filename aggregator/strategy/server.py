@@ -32,6 +32,9 @@ class Forecast(Protocol):
     def snr(self, device: str, version: int) -> float:
         """p·h/σ² of a device in the round that follows this version."""
 
+    def upload_bits(self, device: str, size: int) -> int:
+        """Bits that a device sends for an update of ``size`` numbers, compressed if its updates are."""
+
     def seconds(self, device: str, job: Job) -> float:
         """Seconds of download and computing of a job, without faults."""
 

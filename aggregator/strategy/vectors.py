@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,9 @@ Sum: TypeAlias = npt.NDArray[np.float64]
 
 _BLOCK = 65536
 """Numbers; 256 KB, which fits into a core's own cache."""
+
+_SORT_BLOCK = 16384
+"""Numbers of each vector that are sorted at once."""
 
 _DOT_BLOCK = 16384
 """Numbers whose products are added in single precision: the sum of so many is exact to about six digits."""
@@ -123,3 +127,64 @@ def sum_of_squares(vector: Vector) -> float:
     Neither is it if that of a block exceeds float32: such a delta is no usable update.
     """
     return _dot(vector, vector)
+
+
+def add_squares(target: Sum, scale: float, source: Vector) -> None:
+    """target += scale · source², number by number, in place."""
+    for square, total, part in _blocks(target.dtype, target, source):
+        np.multiply(part, part, out=square, dtype=target.dtype)
+        np.multiply(square, scale, out=square)
+        np.add(total, square, out=total)
+
+
+def approach_squares(target: Sum, scale: float, source: Vector) -> None:
+    """target −= scale · source² · sign(target − source²), number by number, in place."""
+    for square, total, part in _blocks(target.dtype, target, source):
+        np.multiply(part, part, out=square, dtype=target.dtype)
+        direction = np.sign(total - square)
+        np.multiply(square, scale, out=square)
+        np.multiply(square, direction, out=square)
+        np.subtract(total, square, out=total)
+
+
+def plus_ratio(base: Vector, scale: float, above: Vector, below: Sum, floor: float) -> Vector:
+    """base + scale · above / (√below + floor), number by number, as a new vector."""
+    result = np.empty_like(base)
+    for ratio, total, old, numerator, squares in _blocks(below.dtype, result, base, above, below):
+        np.sqrt(squares, out=ratio)
+        np.add(ratio, floor, out=ratio)
+        np.divide(numerator, ratio, out=ratio)
+        np.multiply(ratio, scale, out=ratio)
+        np.add(old, ratio, out=total, casting="same_kind")
+    return result
+
+
+def trimmed_mean(vectors: Sequence[Vector], cut: int) -> tuple[Vector, list[float]]:
+    """Return, in each coordinate, the mean without the ``cut`` smallest and the ``cut`` largest values.
+
+    Also return, for each vector, the number of its values that were kept; of equal values, all count as kept.
+    """
+    result, last = np.empty_like(vectors[0]), len(vectors) - 1 - cut
+    kept = [0.0 for _ in vectors]
+    for start in range(0, result.size, _SORT_BLOCK):
+        parts = [vector[start : start + _SORT_BLOCK] for vector in vectors]
+        rows = _in_order(parts)
+        np.mean(rows[cut : last + 1], axis=0, out=result[start : start + _SORT_BLOCK])
+        for i, part in enumerate(parts):
+            kept[i] += np.count_nonzero((rows[cut] <= part) & (part <= rows[last]))
+    return result, kept
+
+
+def _in_order(parts: Sequence[Vector]) -> npt.NDArray[np.float32]:
+    """Return the rows with each column sorted, by odd-even transposition.
+
+    It compares whole rows, which takes a small part of the time that numpy needs to sort many short columns.
+    """
+    rows = np.array(parts, np.float32)
+    smaller = np.empty_like(rows[0])
+    for turn in range(len(rows)):
+        for i in range(turn % 2, len(rows) - 1, 2):
+            np.minimum(rows[i], rows[i + 1], out=smaller)
+            np.maximum(rows[i], rows[i + 1], out=rows[i + 1])
+            rows[i] = smaller
+    return rows

@@ -9,6 +9,8 @@ Theory of operation (ADR 16)
     The head itself is a member; its jobs are handed over in the same process and go over no link.
     Presence: a member joins when it is heard, and leaves when the aggregator says so (``regroup``). The head does not
     judge heartbeats; it uses them only to see which tickets a member has.
+    Carried jobs (ADR 28): a member may work on a job of its former head. Its ticket is taken over when the member
+    joins, and its update counts like any other. One that arrives before the first model is kept until then.
     Time: an update arrives before it is due and counts from its due moment, or from the end of a suspension of this
     device if that is later. Updates that are due come before new messages.
     Accounts: what becomes of each ticket of the head's range is kept in ``unreported`` until the next *HeadReport*. The
@@ -32,10 +34,7 @@ from testbed.wire.sockets import Hub, PeerUnreachable
 
 
 class Head(ClusterHead):
-    """``give`` hands a job to the device itself; ``result`` gets the cluster's result for the model of a Train.
-
-    ``bound``: of the norm of each update.
-    """
+    """``give`` hands a job to the device itself; the other arguments are those of ClusterHead."""
 
     def __init__(
         self,
@@ -45,14 +44,17 @@ class Head(ClusterHead):
         give: Callable[[Train], None],
         result: Callable[[Update, Train, float], None],
         bound: UpdateBound,
+        compression: str,
     ) -> None:
-        super().__init__(group, self._send, result, bound)
+        super().__init__(group, self._send, result, bound, compression)
         self._size, self._give = size, give
         self._heard: dict[str, int] = {}
         """Each member that has sent a message → Train messages that had reached it by then."""
         self._arrivals = Arrivals()
         self._early: set[int] = set()
         """Tickets whose updates are here and not due."""
+        self._waiting: dict[int, tuple[Update, float]] = {}
+        """Ticket → an update that arrived before the engine began, and when."""
         self.hub = Hub(endpoint, max_bytes=largest_frame(size))
 
     def close(self) -> None:
@@ -63,6 +65,9 @@ class Head(ClusterHead):
     def begin(self, train: Train, moment: float) -> None:
         """Let the cluster work on a model whose download ended at ``moment``. The head is the last to join."""
         self.receive_model(train, moment, self._heard | {self._group.head: 0})
+        for update, received in self._waiting.values():
+            self.take(update, received)
+        self._waiting.clear()
 
     # ---- from members
 
@@ -76,6 +81,8 @@ class Head(ClusterHead):
     def take(self, update: Update, now: float) -> None:
         """Accept the update of a member, or of the head itself."""
         engine = self.engine
+        if engine is None and self._carried.get(update.device) == update.ticket:
+            self._waiting[update.ticket] = update, now
         if update.ticket in self._early:
             return  # it is here already
         if engine is not None and update.ticket == engine.ticket_of(update.device):
@@ -105,6 +112,8 @@ class Head(ClusterHead):
         self._heard[peer] = message.trains
         engine = self.engine
         if engine is None:
+            if isinstance(message, Update):
+                self.take(message, now)
             return
         moment = max(now, engine.now)
         if not engine.is_present(peer):

@@ -2,7 +2,10 @@
 
 Models come from the aggregator (``adopt``), and the results of the members go to it (``pass_up``). The aggregator also
 decides which devices are members, and replaces a head that is too slow. So the strategy of a head may wait forever: it
-asks for a wake at infinity.
+asks for a wake at infinity. A head makes no model, so it does not measure any: the aggregator ends the run before it
+sends one that is not finite, and rejects a result that is not.
+
+Members may carry jobs of their former heads (ADR 28): their tickets are taken over when the members join.
 """
 
 from __future__ import annotations
@@ -14,17 +17,22 @@ import numpy as np
 from aggregator.engine.actions import Send
 from aggregator.engine.engine import NO_BOUND, Engine
 from aggregator.engine.ticket_register import Record
+from aggregator.engine.tickets import PresentDevice, Ticket
 from aggregator.strategies.eafl.head_strategy import HeadStrategy
+from aggregator.strategy import DeviceInfo, Merged
+from testbed.history import trace
 from testbed.profile.schema import UpdateBound
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 
-Merged = tuple[tuple[int, float, int], ...]
-"""Ticket, weight and staleness of each update."""
+NOT_THERE = "its device does not have it any more"
 
 
 class ClusterEngine(Engine):
-    """``up`` is called with each result: the sum of the merged updates, and their tickets."""
+    """``up`` is called with each result: the sum of the merged updates, and their tickets.
+
+    ``carried``: device → the ticket of a former head that it works on.
+    """
 
     def __init__(
         self,
@@ -38,6 +46,7 @@ class ClusterEngine(Engine):
         up: Callable[[Vector, Merged], None],
         send: Send,
         record: Record,
+        carried: Mapping[str, int] | None = None,
         bound: UpdateBound = NO_BOUND,
     ) -> None:
         super().__init__(
@@ -52,6 +61,8 @@ class ClusterEngine(Engine):
             bound=bound,
         )
         self.strategy, self._up = strategy, up
+        self._carried = dict(carried or {})
+        """Those of members that have not joined yet."""
         self._register.jobs.update(jobs)
 
     def adopt(self, model: Vector, version: int, job: Job, now: float) -> None:
@@ -59,7 +70,7 @@ class ClusterEngine(Engine):
         self.now, self.job = max(now, self.now), job
         if version != self.version:
             self._register.past_models.append(model, version)
-        self._carry_out(self.strategy.on_model(self), "a model from above")
+        self._consult("a model from above", self.strategy.on_model)
 
     def count_jobs(self, jobs: Mapping[str, int]) -> None:
         """Continue the job numbers from the aggregator's counts if those are larger."""
@@ -70,13 +81,33 @@ class ClusterEngine(Engine):
     def set_quorum(self, quorum: int, now: float) -> None:
         """Wait for ``quorum`` updates from now on."""
         self.now, self.strategy.quorum = max(now, self.now), quorum
-        self._carry_out(self.strategy.on_wake(self), "a change of members")
+        self._consult("a change of members", self.strategy.on_wake)
 
-    def pass_up(self, delta: Vector, weights: Mapping[int, float]) -> None:
+    def pass_up(self, delta: Vector, merged: Merged) -> None:
         """End the tickets of a result as applied, and pass the result to ``up``."""
-        merged = []
-        for number, weight in weights.items():
-            ticket = self._awaiting(number, "merged")
-            merged.append((number, weight, self.version - ticket.base))
-            self._register.apply(ticket, self.now)
-        self._up(delta, tuple(merged))
+        for number, _, _ in merged:
+            self._register.apply(self._awaiting(number, "merged"), self.now)
+        self._up(delta, merged)
+
+    # ---- jobs of former heads
+
+    def forget_carried(self, device: str) -> bool:
+        """Return whether a device, which is no longer a member, carries a job and has not joined. It is forgotten."""
+        return self._carried.pop(device, None) is not None
+
+    def _presence(self, info: DeviceInfo, trains_sent: int) -> PresentDevice:
+        present = super()._presence(info, trains_sent)
+        number = self._carried.pop(info.name, None)
+        if number is not None:
+            self._record(trace.Carried(t=self.now, device=info.name, ticket=number))
+            present.ticket = self._register.take_over(info, number, self.job)
+        return present
+
+    def _resend(self, present: PresentDevice, ticket: Ticket) -> None:
+        """Send a Train again. That of a carried ticket is not here: the member gets another job."""
+        if not ticket.carried:
+            super()._resend(present, ticket)
+            return
+        self._present.release(present)
+        self._register.lose(ticket, NOT_THERE, self.now)
+        self._consult(f"a job that {ticket.device} does not have", self.strategy.on_ready, ticket.device)

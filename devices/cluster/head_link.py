@@ -1,8 +1,9 @@
 """The link of a cluster head to the aggregator: models for its cluster come down, results of the cluster go up.
 
-These transfers run beside the jobs of the device itself, which come from the head on the same device and go over no
-link. So there is at most one transfer in each direction. Attempts, drops and retries are those of any device
-(``downloads``, ``upload_retry``). Each thing is due when the thing before it was due plus its duration. No I/O.
+Heads and members also upload their gradients for a clustering here. These transfers run beside the jobs of the device,
+which come from its head: those of a head itself go over no link. There is at most one transfer in each direction.
+Attempts, drops and retries are those of any device (``downloads``, ``upload_retry``). Each thing is due when the thing
+before it was due plus its duration. No I/O.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from devices.upload_retry import PendingUpload, Uploads
 from testbed.emulation.faults import Timetable
 from testbed.history.trace import DeviceEvent
 from testbed.profile.fleet import DeviceSpec
-from testbed.wire.messages import Train, Update
+from testbed.wire.messages import SendGradient, Train, Update
 
 _GIVEN_UP = "its head's upload was given up"
 _TOO_LATE = "its head was sent another model meanwhile"
+_CLUSTERING = "its head was asked for a gradient meanwhile"
 
 
 class HeadLink:
@@ -70,9 +72,8 @@ class HeadLink:
         if train.ticket == self.current or train.ticket <= self.finished:
             return  # a resend of a ticket that has already arrived
         self.advance(now)  # this Train may answer a result whose arrival we have not seen yet
-        if self._result is not None and self._result.update is not None:
-            self._lost(self._result.update, _TOO_LATE, now)
-        self.current, self._result = train.ticket, None
+        self._drop_result(_TOO_LATE, now)
+        self.current = train.ticket
         self._downloads.begin(train, train.sent, now)
 
     def take(self, now: float) -> tuple[Train, float] | None:
@@ -100,6 +101,25 @@ class HeadLink:
         self.finished = result.ticket
         self._result = PendingUpload(number=train.number, lead=self._lead, last=self._dies_at, update=result)
         self._uploads.begin(self._result, moment)
+
+    def send_gradient(self, signal: SendGradient, gradient: Update | None, moment: float, now: float) -> None:
+        """Begin to upload the gradient of the device. If it has none, the next heartbeat shows that none will come."""
+        if signal.ticket <= self.finished:
+            return  # a resend of a signal that has already arrived
+        self.advance(now)
+        self._drop_result(_CLUSTERING, now)
+        self._downloads.stop()
+        self.current, self.finished = 0, signal.ticket
+        if gradient is None:
+            return
+        self.current, update = signal.ticket, replace(gradient, ticket=signal.ticket)
+        self._result = PendingUpload(number=signal.number, lead=self._lead, last=self._dies_at, update=update)
+        self._uploads.begin(self._result, max(moment, gradient.finished))
+
+    def _drop_result(self, reason: str, now: float) -> None:
+        if self._result is not None and self._result.update is not None:
+            self._lost(self._result.update, reason, now)
+        self._result = None
 
     def advance(self, now: float) -> None:
         """Do what is due on the way up."""

@@ -10,10 +10,12 @@ Theory of operation (ADR 16)
     Head: ``Head`` runs an engine over the members. Models for the cluster (``Train.for_cluster``) come down the
     emulated link of this device, and the results of the cluster go up (``HeadLink``). The head is also a member; its
     own jobs go over no link. What became of its tickets goes to the aggregator in *HeadReport* messages.
+    Clustering (ADR 28): at *SendGradient* a device uploads the last update that it has to the aggregator, and continues
+    its job; a head merges nothing more. The next *JoinCluster* names the job that the device carries to its new head.
     Ticket ranges: the aggregator and each head give out tickets of their own ranges. The range of a ticket shows where
-    an update belongs: the aggregator's range → the aggregator; the range of the current head → that head; the range
-    of an earlier head → nowhere, as the aggregator has ended these tickets. In heartbeats to the aggregator a member
-    shows no ticket, and a head shows the ticket of the model for its cluster.
+    an update belongs: the aggregator's range → the aggregator; the range of the current head, or the carried ticket →
+    that head; the range of an earlier head → nowhere, as the aggregator has ended these tickets. In heartbeats to the
+    aggregator, a device in a cluster shows the ticket of its gradient, or of the model for its cluster, or none.
 """
 
 from __future__ import annotations
@@ -24,13 +26,24 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from devices.cluster.head import Head
+from devices.cluster.head_engine import NOT_THERE
 from devices.cluster.head_link import HeadLink
 from devices.device import Device
 from devices.device_config import DeviceConfig
 from devices.work import State
 from testbed.emulation.faults import timetable
 from testbed.wire.codec import decode_or_log, encode, largest_frame
-from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, JoinCluster, Train, TrainsSent, Update
+from testbed.wire.messages import (
+    MOST_EVENTS,
+    Ask,
+    HeadReport,
+    Heartbeat,
+    JoinCluster,
+    SendGradient,
+    Train,
+    TrainsSent,
+    Update,
+)
 from testbed.wire.sockets import Hub, Peer, PeerUnreachable
 from testbed.wire.ticket_ranges import range_of
 
@@ -51,6 +64,12 @@ class Membership:
         self._head: Head | None = None
         self._head_ranges: set[int] = set()
         """The ticket ranges of all heads so far. An update of a former head's range is discarded."""
+        self._carried = 0
+        """The ticket of a former head that the device works on for the present one; 0: there is none."""
+        self._signal: SendGradient | None = None
+        """A signal that is not answered yet."""
+        self._asked = False
+        """Whether the last signal came after the last job from the aggregator."""
         self._for_head: list[Update] = []
         self._trains = 0
         """Train messages from the current head."""
@@ -74,16 +93,26 @@ class Membership:
         self._head_ranges.add(group.ticket_range)
         endpoint, name = f"ipc://{self._config.heads}/head-{group.ticket_range}", self._config.spec.name
         if group.head == name:
-            self._head = Head(group, endpoint, self._size, self._give, self._link.send, self._config.bound)
+            bound, compression = self._config.bound, self._config.spec.compress_updates
+            self._head = Head(group, endpoint, self._size, self._give, self._link.send, bound, compression)
             self._device.own_range = group.ticket_range
         else:
             self._peer = Peer(endpoint, name, max_bytes=largest_frame(self._size))
             self._greets_at = now
+        self._carry(dict(group.carried).get(name, 0), max(group.sent, self._device.awake_since), now)
+
+    def _carry(self, ticket: int, moment: float, now: float) -> None:
+        """Continue a job of a former head, if the device has it. If not, heartbeats show that to the new head."""
+        if ticket and self._device.carry(ticket, moment, own=self._head is not None):
+            self._carried = ticket
+        elif ticket and self._head is not None:  # there are no heartbeats from a head to itself
+            self._head.drop_carried(self._config.spec.name, NOT_THERE, now)
 
     def leave(self) -> None:
         """Leave the cluster, if the device is in one. Updates for its head are discarded."""
-        if self._group is None:
+        if not self.active:
             return
+        self._carried, self._signal, self._asked = 0, None, False
         if self._peer is not None:
             self._peer.close(linger=0)
         if self._head is not None:
@@ -97,12 +126,18 @@ class Membership:
         if self._head is not None and train.job is not None:
             self._link.receive(train, now)
 
+    def receive_signal(self, signal: SendGradient, now: float) -> None:
+        """Accept the signal of a clustering. It is answered at the next ``advance``, or when a suspension ends."""
+        self._asked, self._signal = True, signal
+        if self._head is not None:
+            self._head.pause(now)
+
     # ---- between messages
 
     @property
     def active(self) -> bool:
-        """Whether the device is in a cluster. If not, nothing is due here, and ``advance`` has nothing to do."""
-        return self._group is not None
+        """Whether the device is in a cluster, or was asked for a gradient. If not, ``advance`` has nothing to do."""
+        return self._group is not None or self._asked
 
     def advance(self, now: float) -> None:
         """Receive messages of the cluster, and do what is due. A suspended head does neither."""
@@ -116,7 +151,14 @@ class Membership:
             model = self._link.take(now)
             if model is not None:
                 self._head.begin(model[0], max(model[1], awake_since))
+        self._answer_signal(now)
         self._link.advance(now)
+
+    def _answer_signal(self, now: float) -> None:
+        signal, device = self._signal, self._device
+        if signal is not None and device.state is not State.SUSPENDED:
+            self._signal = None
+            self._link.send_gradient(signal, device.gradient, max(signal.sent, device.awake_since), now)
 
     def due(self) -> float:
         """Return when :meth:`advance` is wanted next. The device knows when a suspended head continues."""
@@ -135,7 +177,7 @@ class Membership:
         ticket_range = range_of(update.ticket)
         if isinstance(update, Ask) or ticket_range not in self._head_ranges:
             return False
-        if self._group is not None and ticket_range == self._group.ticket_range:
+        if self._group is not None and (ticket_range == self._group.ticket_range or update.ticket == self._carried):
             if self._head is not None:
                 self._head.take(update, self._now)
             elif self._peer is not None:
@@ -147,7 +189,7 @@ class Membership:
 
     def send_heartbeat_to_head(self) -> None:
         """Send a heartbeat, unless an update waits: the head would see a finished job and take its update for lost."""
-        if self._peer is not None and not self._for_head:
+        if self._peer is not None and not self._for_head and not self._device.outbox:
             try:
                 self._peer.send(encode(replace(self._device.heartbeat_without_events(), trains=self._trains)))
             except PeerUnreachable:
@@ -159,11 +201,10 @@ class Membership:
         link, events = self._link, tuple(self._link.events)
         link.events.clear()
         heartbeat = replace(heartbeat, events=heartbeat.events + events, drops=heartbeat.drops + link.drops)
-        if self._group is None:
+        if not self.active:
             return heartbeat
-        if self._head is None:
-            return replace(heartbeat, ticket=0, finished=0)
-        return replace(heartbeat, ticket=link.current, finished=link.finished)
+        ticket = link.current if self._signal is None else self._signal.ticket
+        return replace(heartbeat, ticket=ticket, finished=link.finished)
 
     def head_reports(self) -> list[HeadReport]:
         """Return what became of the head's tickets since the last call."""

@@ -12,6 +12,8 @@ import math
 import mmap
 import os
 import signal
+import sys
+import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, Pipe
 
@@ -19,11 +21,14 @@ import msgspec
 import numpy as np
 
 from devices.compute.trainer import Steps, Stepwise
+from testbed.common.errors import RunFailed
+from testbed.common.finders.user_code import in_one_line
 from testbed.host.cores import die_with_parent
 from testbed.host.kernel import UsageMeter
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 
+_LONGEST_PROBLEM = 200
 Begin = Callable[[Job, Vector, int], Steps]
 """Begins local training in the child."""
 
@@ -40,6 +45,8 @@ class _Done(msgspec.Struct, frozen=True, array_like=True):
 
     number: int
     loss: float | None
+    problem: str = ""
+    """Why the step failed: an exception in a task of the user's own, for instance. The child has ended then."""
 
 
 class Worker:
@@ -58,6 +65,10 @@ class Worker:
                 die_with_parent(device)
                 _serve(theirs, begin, samples, model, delta)
                 code = 0
+            except Exception as error:  # noqa: BLE001  the device reports it
+                traceback.print_exc()
+                sys.stderr.flush()
+                theirs.send_bytes(msgspec.msgpack.encode(_Done(0, None, in_one_line(error)[:_LONGEST_PROBLEM])))
             finally:
                 os._exit(code)
         theirs.close()
@@ -96,9 +107,14 @@ class Worker:
     # ---- for the process of the device
 
     def losses(self) -> Iterator[float]:
-        """Yield the losses of the steps of the present job that have ended since the last call."""
+        """Yield the losses of the steps of the present job that have ended since the last call.
+
+        Raises RunFailed if a step failed.
+        """
         while self._pipe.poll():
             step = msgspec.msgpack.decode(self._pipe.recv_bytes(), type=_Done)
+            if step.problem:
+                raise RunFailed(step.problem)
             if step.number == self._number:
                 yield math.nan if step.loss is None else step.loss
 

@@ -34,6 +34,7 @@ from testbed.wire.messages import (
     Hello,
     JoinCluster,
     Refused,
+    SendGradient,
     Stop,
     Train,
     TrainsSent,
@@ -281,6 +282,9 @@ class DeviceProcess:
             else:
                 self._cluster.leave()
                 self._device.receive(message, now)
+        elif isinstance(message, SendGradient):
+            self._outbox.trains += 1
+            self._cluster.receive_signal(message, now)
         elif isinstance(message, TrainsSent):
             self._outbox.trains = max(self._outbox.trains, message.trains)
         elif isinstance(message, Base):

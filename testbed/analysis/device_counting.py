@@ -20,6 +20,7 @@ class DeviceCounter:
             trace.Uploaded: self._uploaded,
             trace.Trained: self._trained,
             trace.Abandoned: self._abandoned,
+            trace.Poisoned: self._poisoned,
         }
 
     def _downloaded(self, event: trace.Downloaded) -> None:
@@ -46,6 +47,9 @@ class DeviceCounter:
 
     def _abandoned(self, event: trace.Abandoned) -> None:
         self._computed(event).abandon(event.ticket, event.seconds)
+
+    def _poisoned(self, event: trace.Poisoned) -> None:
+        self._total.devices[event.device].poisoned += 1
 
     def _computed(self, event: trace.ComputeEvent) -> DeviceTotals:
         device = self._total.devices[event.device]

@@ -20,6 +20,7 @@ class DeviceTotals:
     pid: int = 0
     core: int | None = None
     samples: int = 0
+    compress_updates: str = "none"
     jobs: int = 0
     to_aggregator: int = 0
     """Updates that reached the aggregator itself, not the head of a cluster."""
@@ -27,6 +28,8 @@ class DeviceTotals:
     rejected: int = 0
     lost: int = 0
     superseded: int = 0
+    poisoned: int = 0
+    """Updates that it falsified before it sent them."""
     drops: int = 0
     bytes_up: int = 0
     bytes_down: int = 0

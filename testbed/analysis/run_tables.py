@@ -77,6 +77,7 @@ def _device_row(
         rejected=device.rejected,
         lost=device.lost,
         superseded=device.superseded,
+        poisoned=device.poisoned,
         drops=device.drops,
         bytes_up=device.bytes_up,
         bytes_down=device.bytes_down,

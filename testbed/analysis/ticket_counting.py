@@ -66,7 +66,7 @@ class TicketCounter:
             self._devices.append(total.devices[event.device])
         self._owner[event.ticket] = number
         total.dispatched += 1
-        if event.for_cluster:
+        if event.for_cluster or event.gradient:  # no job of the device itself
             self._has_clusters = True
             self._cluster_weight[event.ticket] = 0.0
         elif event.steps:

@@ -99,7 +99,7 @@ class _RunCounter:
             total.restarts += 1  # a device that was only silent keeps its process
         total.rejoining.discard(event.device)
         device.core = event.cores[0] if len(event.cores) == 1 else None
-        device.pid, device.samples = event.pid, event.samples
+        device.pid, device.samples, device.compress_updates = event.pid, event.samples, event.compress_updates
 
     def _left(self, event: trace.Left) -> None:
         self._advance(event)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from testbed.common.errors import ProfileError, nearest
 from testbed.common.finders import user_modules
+from testbed.common.finders.user_code import in_one_line
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ def _imported(place: str, name: str, source: str, key: str) -> ModuleType:
         where = searched if place.startswith(error.name or place) else f"which {place} imports"
         raise ProfileError(source, key, f"is {name!r}; {error}, {where}") from None
     except Exception as error:  # noqa: BLE001  a user's module may fail in any way
-        problem = f"{place} cannot be imported: {type(error).__name__}: {error}"
+        problem = f"{place} cannot be imported: {in_one_line(error)}"
         raise ProfileError(source, key, f"is {name!r}; {problem}") from None
 
 

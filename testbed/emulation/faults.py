@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from testbed.emulation.poison import Poison
 from testbed.emulation.recorded import RecordedJob, RecordedTransfer, Recording
 from testbed.profile import radio
 from testbed.profile.fleet import DeviceSpec
@@ -56,6 +57,14 @@ class Timetable(Protocol):
         """Return the recorded seconds of a local step. None: the speed of the device decides."""
         ...
 
+    def poison(self, job: int) -> Poison | None:
+        """Return the recorded poison of an update. None: the script decides."""
+        ...
+
+    def poison_noise(self, job: int) -> np.random.Generator:
+        """Return the generator of the noise in a poisoned update."""
+        ...
+
 
 class _Stream(enum.IntEnum):
     DOWNLOAD = 0
@@ -63,6 +72,7 @@ class _Stream(enum.IntEnum):
     SUSPENSION = 2
     RESAMPLE = 3
     FADING = 4
+    POISON = 5
 
 
 _SMOOTH = TransferFate(dropped=False, delay_noise=0.0, rate_noise=0.0)
@@ -101,6 +111,12 @@ class SeededTimetable:
 
     def step_seconds(self, job: int) -> float | None:
         return None
+
+    def poison(self, job: int) -> Poison | None:
+        return None
+
+    def poison_noise(self, job: int) -> np.random.Generator:
+        return self._draw(_Stream.POISON, job, 0)
 
     def _fate(self, stream: _Stream, job: int, attempt: int, drop: float, noisy: bool) -> TransferFate:
         if drop == 0 and not noisy:
@@ -155,6 +171,13 @@ class RecordedTimetable:
             return None
         known = (each.step_seconds for each in self.jobs[place::-1] if each.step_seconds is not None)
         return next(known, None)
+
+    def poison(self, job: int) -> Poison | None:
+        found = self._job(job)
+        return None if found is None else found.poison
+
+    def poison_noise(self, job: int) -> np.random.Generator:
+        return self.otherwise.poison_noise(job)
 
     def _job(self, number: int) -> RecordedJob | None:
         place = self._place(number)

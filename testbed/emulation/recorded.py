@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from testbed.common.fields import Number
+from testbed.emulation.poison import Poison
 
 
 class RecordedTransfer(msgspec.Struct, frozen=True, array_like=True):
@@ -32,6 +33,7 @@ class RecordedJob(msgspec.Struct, array_like=True):
     uploads: list[RecordedTransfer] = []
     step_seconds: Number | None = None
     suspension: RecordedSuspension | None = None
+    poison: Poison | None = None
 
 
 Recording: TypeAlias = list[RecordedJob]

@@ -18,13 +18,16 @@ attempts: attempt k follows k copies that were lost, so it cannot begin before c
 Round trips. From sending a model to handling its update, by the aggregator's clock alone, which no device can
 influence. The asked seconds are the sum of download, computing, suspensions, waiting for a grant and upload. A
 ticket is left out (−∞) if a transfer was lost or sent again, if its download waited for a suspended device, or if it
-is for a whole cluster. All round trips of a device are judged by their sum.
+is for a whole cluster or for a gradient. So is one that its device carried to another cluster head (ADR 28): its update
+may wait there for the first model, and may have been uploaded to both heads. All round trips of a device are judged by
+their sum.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from testbed.fidelity.measurements import Computed, Delivery, Evidence
 from testbed.history import trace
@@ -32,6 +35,8 @@ from testbed.history.event_pass import Handlers, pass_events
 from testbed.history.numbered_column import NumberedColumn
 from testbed.history.trace import Event
 from testbed.wire.ticket_ranges import range_of
+
+E = TypeVar("E", bound=Event)
 
 _END_SECONDS = 0.1
 """Host seconds before the end of a run in which the aggregator may not handle every delivered update."""
@@ -57,15 +62,20 @@ class EvidenceGatherer:
         self._is_over = NumberedColumn("b", 0)
         """Ticket → 1 if it has ended, and no update of it is awaited: nothing more is kept about it."""
         self._heads: dict[int, str] = {}
-        """Ticket range → the cluster head; its own jobs go over no link."""
+        """Ticket range → the cluster head; its own updates go over no link."""
+        self._range: dict[str, int] = {}
+        """Device → the ticket range of its present head."""
+        self._carried: set[int] = set()
+        """Tickets whose updates arrived at another head than the one that gave them out."""
         self._copies: dict[int, list[float]] = {}
         """Open ticket → when its Train was sent again."""
         self._trips: dict[int, float] = {}
         """Ticket → seconds asked for the parts of its round trip so far; −∞ if the trip is left out."""
         self._dilation = 1.0
         self._downloads: dict[int, trace.Downloaded] = {}
-        self._uploads: dict[int, trace.Uploaded] = {}
-        self._arrivals: dict[int, trace.Arrived] = {}
+        self._uploads: dict[int, list[trace.Uploaded]] = {}
+        self._arrivals: dict[int, list[trace.Arrived]] = {}
+        """Ticket → what has no counterpart yet, in order: a device may upload its update to two heads in succession."""
         self._last: dict[tuple[str, bool, int], int] = {}
         self._open: set[int] = set()
 
@@ -99,7 +109,12 @@ class EvidenceGatherer:
             self._delivery(download, download.sent + download.obtained, download.t)
         stopped = self.evidence.stopped
         if stopped is not None:
-            missing = [upload for upload in self._uploads.values() if upload.ticket in self._open]
+            missing = [
+                upload
+                for ticket, kept in self._uploads.items()
+                for upload in kept
+                if ticket in self._open and not self._is_carried(upload)
+            ]
             margin = _END_SECONDS / self._dilation
             self.evidence.bytes_wrong += sum(upload.t < stopped.t - margin for upload in missing)
         return self.evidence
@@ -125,6 +140,7 @@ class EvidenceGatherer:
 
     def _grouped(self, event: trace.Grouped) -> None:
         self._heads[event.ticket_range] = event.head
+        self._range.update(dict.fromkeys(event.members, event.ticket_range))
 
     # ---- computing
 
@@ -190,17 +206,29 @@ class EvidenceGatherer:
         if event.dropped:
             self._delivery(event, None)
             self._trip(event.ticket, -math.inf)
-        elif (arrived := self._arrivals.pop(event.ticket, None)) is not None:
+        elif (arrived := _take_first(self._arrivals, event.ticket)) is not None:
             self._match(event, arrived)
         elif event.ticket in self._open or not self._is_over[event.ticket]:
-            self._uploads[event.ticket] = event
+            self._uploads.setdefault(event.ticket, []).append(event)
 
     def _arrived(self, event: trace.Arrived) -> None:
         self._in_order(event.device, True, event.ticket)
-        if (upload := self._uploads.pop(event.ticket, None)) is not None:
+        if self._heads and self._is_carried(event):
+            self._carried.add(event.ticket)
+        if (upload := _take_first(self._uploads, event.ticket)) is not None:
             self._match(upload, event)
-        elif self._heads.get(range_of(event.ticket)) != event.device:
-            self._arrivals[event.ticket] = event
+        elif not self._is_own(event):
+            self._arrivals.setdefault(event.ticket, []).append(event)
+
+    def _is_own(self, event: trace.Arrived) -> bool:
+        """Whether a cluster head got the update from itself."""
+        place = range_of(event.ticket)
+        return place in self._heads and self._heads[self._range.get(event.device, place)] == event.device
+
+    def _is_carried(self, event: trace.TicketEvent) -> bool:
+        """Whether a former head of the device gave the ticket out."""
+        place = range_of(event.ticket)
+        return place in self._heads and self._range.get(event.device, place) != place
 
     def _match(self, upload: trace.Uploaded, arrived: trace.Arrived) -> None:
         ticket = upload.ticket
@@ -210,7 +238,7 @@ class EvidenceGatherer:
         # waiting for a grant was decided by the strategy
         asked = self._trips.pop(ticket, 0.0) + (upload.waited or 0.0) + upload.asked
         sent = self._sent[ticket]
-        if asked > 0 and not math.isnan(sent):
+        if asked > 0 and not math.isnan(sent) and ticket not in self._carried:
             self._round_trip(upload.device, asked, arrived.handled - sent)
         self._is_over[ticket] = ticket not in self._open
 
@@ -252,7 +280,7 @@ class EvidenceGatherer:
         self._sent[event.ticket] = event.t
         self._open.add(event.ticket)
         self.evidence.dispatched += 1
-        if event.for_cluster:  # the time of its whole cluster, not of the head
+        if event.for_cluster or event.gradient:  # the time of its whole cluster; or its upload may begin late
             self._trip(event.ticket, -math.inf)
 
     def _resent(self, event: trace.Resent) -> None:
@@ -281,8 +309,20 @@ class EvidenceGatherer:
         self._open.discard(ticket)
         if ticket not in self._arrivals:  # else the report of its upload will come
             self._is_over[ticket] = 1
+            self._carried.discard(ticket)
             for kept in (self._trips, self._copies, self._uploads):
                 kept.pop(ticket, None)
+
+
+def _take_first(kept: dict[int, list[E]], ticket: int) -> E | None:
+    """Remove and return the first event of a ticket; None if there is none."""
+    events = kept.get(ticket)
+    if events is None:
+        return None
+    first = events.pop(0)
+    if not events:
+        del kept[ticket]
+    return first
 
 
 def _step_errors(event: trace.ComputeEvent) -> list[float]:

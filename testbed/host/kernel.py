@@ -96,6 +96,14 @@ def is_another_thread_runnable() -> bool:
     return _has_runnable_thread(os.getpid(), apart_from=str(threading.get_native_id()))
 
 
+def first_thread_state(pid: int) -> bytes:
+    """The state of the first thread of a process: R, S (asleep), D (waits for a disk), T (stopped), …; empty if ended.
+
+    A state that cannot be read counts as R.
+    """
+    return _thread_state(pid, str(pid))
+
+
 def _has_runnable_thread(pid: int, apart_from: str = "") -> bool:
     try:
         threads = os.listdir(f"/proc/{pid}/task")

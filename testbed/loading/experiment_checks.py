@@ -11,9 +11,10 @@ from pathlib import Path
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.errors import ProfileError
-from testbed.common.parameters import ParameterError, as_table, build
+from testbed.common.parameters import Named, ParameterError, as_table, build
 from testbed.loading.profile_files import exists
-from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, Replay
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, Replay, name_and_parameters
+from testbed.wire.compression_method import NONE, method_of
 
 
 def check_name(name: str, source: str, key: str) -> None:
@@ -25,6 +26,15 @@ def check_name(name: str, source: str, key: str) -> None:
             key,
             f"is {name!r}; it is used for file names: at most 100 bytes, without / and without . at the start",
         )
+
+
+def check_selection(strategy: Named, source: str) -> None:
+    """Refuse to limit the devices in flight of a strategy that selects devices itself: these keys are unknown to it."""
+    name, parameters = name_and_parameters(strategy)
+    given = next((key for key in ("in_flight", "sampling") if key in parameters), None)
+    own = STRATEGIES.find(name, source, "strategy").own_selection
+    if given and own:
+        raise ProfileError(source, f"strategy.{given}", f"is {parameters[given]}; {name} {own}: leave it out")
 
 
 def check_strategy(experiment: Experiment, source: str) -> None:
@@ -47,10 +57,27 @@ def check_strategy(experiment: Experiment, source: str) -> None:
     if bound.clip is not None and bound.on_clip == "scale" and strategy.last_applied("") is not None:
         problem = "is scale; devices upload differences to what the aggregator has, which must not be changed"
         raise ProfileError(source, "aggregator.on_clip", f"{problem}: use refuse, or another strategy.memory")
+    _check_compression(experiment, source, differences=strategy.last_applied("") is not None)
     for i, group in enumerate(experiment.devices):
         if group.on_lost_download == "old_base" and not strategy.keeps_old_base:
             problem = f"is old_base; with {experiment.strategy_name}, a device waits until a lost model is sent again"
             raise ProfileError(source, f"devices[{i}].on_lost_download", f"{problem}: use wait")
+
+
+def _check_compression(experiment: Experiment, source: str, *, differences: bool) -> None:
+    """Refuse an unknown method of compression, and any if devices upload ``differences`` to what they sent before."""
+    given = {f"devices[{i}].compress_updates": group.compress_updates for i, group in enumerate(experiment.devices)}
+    for key, text in {"compress_updates": experiment.compress_updates, **given}.items():
+        try:
+            method = method_of(NONE if text is None else text)
+        except ValueError as error:
+            raise ProfileError(source, key, f"is {text!r}; {error}") from None
+        if method.name != NONE and differences:
+            problem = (
+                f"is {text}; devices upload differences to what the aggregator has, which contain what was not sent"
+                " before: the residual would count it twice"
+            )
+            raise ProfileError(source, key, f"{problem}: use none, or another strategy.memory")
 
 
 def check_ticks(group: DeviceGroup, experiment: Experiment, source: str, key: str) -> None:

@@ -19,7 +19,7 @@ from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
 from testbed.loading import cell_check, script_check
-from testbed.loading.experiment_checks import check_name, check_strategy, check_ticks, located_replay
+from testbed.loading.experiment_checks import check_name, check_selection, check_strategy, check_ticks, located_replay
 from testbed.loading.overrides import parse, put
 from testbed.loading.profile_files import file_of, named, read_toml
 from testbed.loading.renamed_keys import current_key, upgrade
@@ -109,7 +109,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     experiment = replace(
         experiment,
         task=_task_with_defaults(experiment.task, source),
-        strategy=_with_defaults("strategy", STRATEGIES, experiment.strategy, source),
+        strategy=_strategy_with_defaults(experiment.strategy, source),
     )
     check_strategy(experiment, source)
     groups = [_group(group, experiment, source, f"devices[{i}]", folder) for i, group in enumerate(experiment.devices)]
@@ -140,13 +140,23 @@ def _group(group: DeviceGroup, experiment: Experiment, source: str, key: str, fo
     return resolved
 
 
-def _with_defaults(kind: str, catalogue: Catalogue[Any], value: Named, source: str) -> TomlTable:
-    """Return the checked table of a strategy, task or split, with all its parameters."""
+def _check_named(kind: str, value: Named, source: str) -> None:
     if isinstance(value, dict) and not isinstance(value.get("name"), str):
         raise ProfileError(source, f"{kind}.name", f"is missing; it must name a {kind.rpartition('.')[2]}")
+
+
+def _with_defaults(kind: str, catalogue: Catalogue[Any], value: Named, source: str) -> TomlTable:
+    """Return the checked table of a strategy, task or split, with all its parameters."""
+    _check_named(kind, value, source)
     name, parameters = name_and_parameters(value)
     chosen = build(catalogue.find(name, source, kind), parameters, source, kind)
     return {"name": name, **as_table(chosen)}
+
+
+def _strategy_with_defaults(value: Named, source: str) -> TomlTable:
+    _check_named("strategy", value, source)
+    check_selection(value, source)
+    return _with_defaults("strategy", STRATEGIES, value, source)
 
 
 def _task_with_defaults(value: Named, source: str) -> TomlTable:

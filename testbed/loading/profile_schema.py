@@ -23,21 +23,34 @@ from testbed.learning.tasks.recipe import Recipe
 from testbed.loading.profile_files import catalogue
 from testbed.loading.renamed_keys import RENAMED_KEYS
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, name_and_parameters
+from testbed.wire.compression_method import NAMES, TOPK_PATTERN
 
 _OWN_CLASS = JsonSchema(type="string", pattern="^[^.:][^:]*:.+$", description="your own, as module:Class")
 _PATH = JsonSchema(type="string", pattern=r"\.toml$", description="a path relative to this file")
 _ANY_TABLE = JsonSchema(type="object")
+_COMPRESSION = JsonSchema(
+    any_of=[
+        JsonSchema(enum=NAMES),
+        JsonSchema(type="string", pattern=f"^{TOPK_PATTERN}$", description="the share F of the numbers, as topk:0.01"),
+    ]
+)
 
 
 def experiment_schema() -> JsonSchema:
     """Return the schema of an experiment."""
     groups = table_schema(
-        DeviceGroup, {"profile": _name_path_or_table("devices", "device"), "link": _name_path_or_table("links", "link")}
+        DeviceGroup,
+        {
+            "profile": _name_path_or_table("devices", "device"),
+            "link": _name_path_or_table("links", "link"),
+            "compress_updates": _COMPRESSION,
+        },
     )
     given = {
         "task": _named("task", TASKS),
         "strategy": _named("strategy", STRATEGIES),
         "devices": JsonSchema(type="array", items=groups),
+        "compress_updates": _COMPRESSION,
     }
     whole = table_schema(Experiment, given)
     return msgspec.structs.replace(

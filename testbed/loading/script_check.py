@@ -11,6 +11,7 @@ from testbed.profile.script import ALL_DEVICES, CHANGES, Events, Member, is_for
 
 _MANY = 20
 """Maximum number of device names in an error; for a larger fleet, it lists the groups."""
+_VALUES = {"drop": "the probability of a loss", "poison": "the factor"}
 
 
 def check(experiment: Experiment, members: Sequence[Member], source: str) -> None:
@@ -51,6 +52,10 @@ def too_late(experiment: Experiment) -> list[str]:
 
 def _check_keys(event: ScriptedEvent, source: str, key: str) -> None:
     """Refuse keys and values that do not belong to the ``do`` of the event."""
+    if event.do == "poison" and event.how is None:
+        raise ProfileError(source, f"{key}.how", "is missing; poison needs it: sign-flip, noise or scaled")
+    if event.do != "poison" and event.how is not None:
+        raise ProfileError(source, f"{key}.how", f"is {event.how!r}, but {event.do!r} does not use it: leave it out")
     if event.do == "suspend" and event.seconds is None:
         raise ProfileError(source, f"{key}.seconds", "is missing; suspend needs it: how long the device is suspended")
     if event.do in ("kill", "rejoin") and event.seconds is not None:
@@ -64,12 +69,12 @@ def _check_keys(event: ScriptedEvent, source: str, key: str) -> None:
                 source, f"{key}.value", f"is {event.value:g}, but {event.do!r} does not use it: leave it out"
             )
         return
-    meaning = "the probability of a loss" if event.do == "drop" else "a multiple of what the profile says"
+    meaning = _VALUES.get(event.do, "a multiple of what the profile says")
     if event.value is None:
         raise ProfileError(source, f"{key}.value", f"is missing; {event.do} needs it: {meaning}")
     if event.do == "drop" and event.value >= 1:
         raise ProfileError(source, f"{key}.value", f"is {event.value:g}; drop is {meaning}: at least 0 and below 1")
-    if event.do != "drop" and event.value < LEAST_MULTIPLE:
+    if event.do in ("rate", "speed") and event.value < LEAST_MULTIPLE:
         problem = f"is {event.value:g}; {event.do} is {meaning}: at least {LEAST_MULTIPLE:g}"
         raise ProfileError(source, f"{key}.value", f"{problem} (to stop a device, use suspend)")
 

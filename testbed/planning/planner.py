@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -110,7 +111,13 @@ def _plan(experiment: Experiment, survey: Survey, demand: FleetDemand, cores: Co
         devices=demand.devices,
         steps=demand.steps,
         cores=tuple(_core_demand(core, demand, cores) for core in used),
-        memory_bytes=bytes_needed(len(demand.devices), survey.model_bytes, survey.device_bytes, baselines=baselines),
+        memory_bytes=bytes_needed(
+            len(demand.devices),
+            survey.model_bytes,
+            survey.device_bytes,
+            baselines=baselines,
+            residuals=experiment.compresses_updates,
+        ),
         memory_free=psutil.virtual_memory().available,
         updates_per_second=demand.updates_per_second,
         service_seconds=demand.service_seconds,
@@ -123,7 +130,8 @@ def _core_demand(core: int, demand: FleetDemand, cores: CorePlan) -> CoreDemand:
     return CoreDemand(
         core=core,
         devices=len(here),
-        computing=sum(throttled),
+        computing=sum(heapq.nlargest(demand.at_once, throttled))
+        + demand.idle_share * max(len(throttled) - demand.at_once, 0),
         # each device without a throttle would use all that the others leave, and more
         free=float(len(here) - len(throttled)) if throttled else 0.0,
         aggregator=demand.aggregator if core == cores.aggregator else 0.0,

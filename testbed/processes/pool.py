@@ -67,13 +67,14 @@ class Processes:
     @property
     def template_log(self) -> Path:
         """What the templates write, and processes that have not opened their own logs yet."""
-        return self._log(_TEMPLATE)
+        return self.log(_TEMPLATE)
 
-    def _log(self, name: str) -> Path:
+    def log(self, name: str) -> Path:
+        """The file that a process writes its output to."""
         return self._logs / f"{name}.log"
 
     def _note_log_size(self, name: str) -> None:
-        log = self._log(name)
+        log = self.log(name)
         self._old_log_bytes[name] = log.stat().st_size if log.exists() else 0
 
     # ---- forking
@@ -133,7 +134,7 @@ class Processes:
         for name, config in configs.items():
             self._note_log_size(name)
             self._processes.pop(name, None)
-            log = str(self._log(name))
+            log = str(self.log(name))
             orders.append(forkserver.order(name, child.enter, config, log, descriptors=int(report is not None)))
         try:
             template.request(orders, () if report is None else (report,))
@@ -218,7 +219,7 @@ class Processes:
 
     def _last_line(self, name: str) -> str:
         """The last line in a log, as the end of a message; empty if this run has written nothing to it."""
-        log = self._log(name)
+        log = self.log(name)
         written = log.read_bytes()[self._old_log_bytes[name] :] if log.exists() else b""
         lines = written.decode(errors="replace").strip().splitlines()
         return f": {lines[-1]} (see {log})" if lines else ""

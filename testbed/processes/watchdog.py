@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -10,12 +11,16 @@ from typing import Protocol
 
 from aggregator.process import status
 from aggregator.process.status import Status
+from aggregator.process.strategy_call import GIVE_UP, file_beside
 from devices.device_config import DeviceConfig, Rejoining
 from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed
 from testbed.host import rapl
+from testbed.host.kernel import UsageMeter
+from testbed.host.own_time import OwnTimeMeter
 from testbed.processes.pool import AGGREGATOR, POLL_SECONDS, Processes
 from testbed.processes.restarts import MOST_EVALUATORS, EvaluatorRestarts, Restarts, Schedule
+from testbed.processes.strategy_watch import Reaction, StrategyWatch
 from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.processes.templates.run_process import RunProcess
 from testbed.profile.schema import Experiment
@@ -81,6 +86,7 @@ class Watchdog:
         """Whether devices were asked to stop."""
         self._clock: WallClock | None = None
         """The clock of the run; None before it has begun."""
+        self._strategy, self._patience = experiment.strategy_name, experiment.aggregator.patience
         self._status_time, self._scored, self._problems = 0.0, -1, 0
         self._rapl: rapl.RaplMeter | None = None
 
@@ -91,23 +97,32 @@ class Watchdog:
     def wait(self) -> None:
         """Block until the aggregator process exits. Raises RunFailed if the run fails."""
         self._alive = {name: self._processes[name] for name in self._processes}
-        while AGGREGATOR in self._alive:
-            self._processes.wait_for_exits(self._seconds_to_next_action())
-            self._show_status()
-            self._meter_host()
-            ended = {name: process for name, process in self._alive.items() if process.exitcode is not None}
-            if AGGREGATOR not in ended and not self._stopping.count:
-                self._processes.check_templates()
-            for name, process in ended.items():
-                del self._alive[name]
-                self._note_end(name, process.exitcode)
-            self._pass_on_signal()  # after deaths that it did not cause
-            if self._all_devices_died():
-                raise RunFailed("all devices have died")
-            if AGGREGATOR in self._alive:
-                self._follow_schedule()
+        pid = self._processes[AGGREGATOR].pid
+        with contextlib.closing(UsageMeter(pid)) as usage:
+            meter = OwnTimeMeter(pid, usage)
+            watch = StrategyWatch(file_beside(self._status_file), meter, self._strategy, self._patience)
+            while AGGREGATOR in self._alive:
+                self._processes.wait_for_exits(self._seconds_to_next_action())
+                self._look(watch)
         if self._processes[AGGREGATOR].exitcode != 0 and self._stopping.count < 2:
             raise RunFailed(self._processes.why(AGGREGATOR))
+
+    def _look(self, watch: StrategyWatch) -> None:
+        """Look at the status and at all processes, and do what is due. Raises RunFailed if the run fails."""
+        self._watch_strategy(watch)
+        self._show_status()
+        self._meter_host()
+        ended = {name: process for name, process in self._alive.items() if process.exitcode is not None}
+        if AGGREGATOR not in ended and not self._stopping.count:
+            self._processes.check_templates()
+        for name, process in ended.items():
+            del self._alive[name]
+            self._note_end(name, process.exitcode)
+        self._pass_on_signal()  # after deaths that it did not cause
+        if self._all_devices_died():
+            raise RunFailed("all devices have died")
+        if AGGREGATOR in self._alive:
+            self._follow_schedule()
 
     def _pass_on_signal(self) -> None:
         if self._stopping.count == self._signals_passed_on:
@@ -118,6 +133,17 @@ class Watchdog:
             self._processes[AGGREGATOR].terminate()  # it ends the run and saves the results
         else:
             self._processes[AGGREGATOR].kill()
+
+    def _watch_strategy(self, watch: StrategyWatch) -> None:
+        """Warn of a strategy that does not return, then end it. Raises RunFailed if the aggregator had to be killed."""
+        reaction = watch.look(time.monotonic(), stopping=self._signals_passed_on > 0)
+        if reaction is Reaction.SLOW:
+            self._view.note(watch.text)
+        elif reaction is Reaction.STUCK:
+            self._processes[AGGREGATOR].signal(GIVE_UP)
+        elif reaction is Reaction.DEAF and self._processes[AGGREGATOR].exitcode is None:
+            self._processes.kill(AGGREGATOR)
+            raise RunFailed(f"{watch.text} (see {self._processes.log(AGGREGATOR)})")
 
     def _show_status(self) -> None:
         try:

@@ -37,6 +37,8 @@ class DeviceSpec:
     tick: float | None
     """None unless lost uploads are sent again once per tick."""
     on_lost_download: str = "wait"
+    compress_updates: str = "none"
+    """How it compresses its updates: see ``testbed.wire.compression_method``."""
     watts: Watts | None = None
     """None without a power model."""
     availability: str | None = None
@@ -114,6 +116,7 @@ def _device(
         seconds_per_sample=speed.seconds_per_sample(group, profile, experiment, survey),
         schedule=timed.schedule,
         schedule_period=timed.schedule_period,
+        compress_updates=experiment.compression_of(group),
         watts=watts_of(profile.power, link.power),
         suspend=group.suspend,
         suspend_max=group.suspend_max,

@@ -21,6 +21,7 @@ from testbed.common.number_limits import (
 from testbed.common.parameters import Named, TomlTable, param
 from testbed.profile.power import Power, Radio
 from testbed.profile.radio import Cell
+from testbed.wire.compression_method import FORMS, NONE
 from testbed.wire.endpoints import Transport
 from testbed.wire.training_job import Job
 
@@ -172,6 +173,9 @@ class DeviceGroup(Speed):
         "hold: computing pauses, heartbeats continue; signal: the process is stopped by SIGSTOP",
         choices=("hold", "signal"),
     )
+    compress_updates: str | None = param(
+        None, f"how these devices compress their updates: {FORMS}; unset: as compress_updates of the experiment says"
+    )
     distance: float | None = param(
         None, "metres to the server in a [cell]; unset: random for each device", above=0, at_most=1e6
     )
@@ -225,6 +229,19 @@ class UpdateBound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AggregatorSettings(UpdateBound):
+    """The bound on updates, and the patience with the strategy."""
+
+    patience: float = param(
+        120.0,
+        "host seconds that one call of the strategy may take, without those in which it waits for a core; then the run"
+        " fails",
+        above=0,
+        at_most=LONGEST,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """How often models are scored."""
 
@@ -263,8 +280,8 @@ class ScriptedEvent:
     device: str = param(meaning="name of a device, name of a group for all its devices, or * for the whole fleet")
     do: str = param(
         meaning="suspend: the device is suspended; kill: its process is killed; rejoin: it is started again;"
-        " rate, speed, drop: the value changes",
-        choices=("suspend", "kill", "rejoin", "rate", "speed", "drop"),
+        " rate, speed, drop: the value changes; poison: it falsifies the updates that it sends",
+        choices=("suspend", "kill", "rejoin", "rate", "speed", "drop", "poison"),
     )
     seconds: float | None = param(
         None,
@@ -274,9 +291,15 @@ class ScriptedEvent:
     )
     value: float | None = param(
         None,
-        "rate, speed: multiple of the value in the profile; drop: probability, in both directions",
+        "rate, speed: multiple of the value in the profile; drop: probability, in both directions; poison: factor",
         at_least=0,
         at_most=MOST_MULTIPLE,
+    )
+    how: str | None = param(
+        None,
+        "only for poison. sign-flip: the update times −factor; scaled: the update times the factor; noise: normal noise"
+        " is added, whose standard deviation is the factor times the root mean square of the update",
+        choices=("sign-flip", "noise", "scaled"),
     )
 
 
@@ -338,11 +361,17 @@ class Experiment:
         choices=("auto", "shared", "apart"),
     )
     training: Job = param(Job(), "local training")
+    compress_updates: str = param(
+        NONE,
+        f"how devices compress the updates that they send: {FORMS}; what is not sent is added to the next update",
+    )
     stop: StopWhen = param(StopWhen(seconds=60.0), "when the run ends")
     devices: tuple[DeviceGroup, ...] = param(meaning="the fleet: a list of device groups")
     cell: Cell | None = param(None, "radio cell whose band the uplinks share, for strategies that grant rates (asafl)")
     transport: Transport = param(Transport(), "connections between processes")
-    aggregator: UpdateBound = param(UpdateBound(), "a bound on updates")
+    aggregator: AggregatorSettings = param(
+        AggregatorSettings(), "a bound on updates, and the patience with the strategy"
+    )
     evaluation: Evaluation = param(Evaluation(), "how often models are scored")
     presence: Presence = param(Presence(), "heartbeats")
     checkpoint: Checkpoint = param(Checkpoint(), "how often the state of the run is saved")
@@ -351,6 +380,15 @@ class Experiment:
         (), "events that happen to devices at fixed moments, identical under every strategy"
     )
     compress: bool = param(False, "compress trace.jsonl (gzip) after the run, when its results are written")
+
+    def compression_of(self, group: DeviceGroup) -> str:
+        """How the devices of a group compress their updates."""
+        return self.compress_updates if group.compress_updates is None else group.compress_updates
+
+    @property
+    def compresses_updates(self) -> bool:
+        """Whether any device compresses its updates."""
+        return any(self.compression_of(group) != NONE for group in self.devices)
 
     @property
     def task_name(self) -> str:

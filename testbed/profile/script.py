@@ -17,7 +17,7 @@ from testbed.traces.availability import Absence
 
 ALL_DEVICES = "*"
 """Stands for all devices in the ``device`` key of an event."""
-CHANGES = ("rate", "speed", "drop")
+CHANGES = ("rate", "speed", "drop", "poison")
 """Events that change a value for some time. A change replaces the previous one of its kind; afterwards, the value of
 the profile applies again."""
 
@@ -61,10 +61,13 @@ def phases(events: Events, do: str) -> tuple[Phase, ...]:
 
 def drop_at(events: Events, moment: float) -> float | None:
     """Return the drop probability of a transfer that begins at ``moment``; None: that of the profile."""
-    for event, end in _lasting(events, "drop"):
-        if event.at <= moment < end:
-            return event.value
-    return None
+    event = change_at(events, "drop", moment)
+    return None if event is None else event.value
+
+
+def change_at(events: Events, do: str, moment: float) -> ScriptedEvent | None:
+    """Return the change of a kind that is in force at ``moment``."""
+    return next((event for event, end in _lasting(events, do) if event.at <= moment < end), None)
 
 
 def suspensions(events: Events, since: float) -> Iterator[Absence]:

@@ -1,7 +1,7 @@
 """Recordings: the jobs of each device, read from a trace, so that a replay can repeat them.
 
 A recording contains, for the n-th job of a device, the seconds of each attempt at a transfer and whether it was lost,
-the seconds of a local step, and its suspension. Absences of a device depend on the clock, not on jobs: see
+the seconds of a local step, its suspension and its poison. Absences of a device depend on the clock, not on jobs: see
 ``testbed.replay.replay_setup``. One pass splits a trace into one small file per device; only jobs in flight are in
 memory.
 """
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from testbed.common.errors import UserError
+from testbed.emulation.poison import Poison
 from testbed.emulation.recorded import RecordedJob, RecordedSuspension, RecordedTransfer
 from testbed.history import trace
 from testbed.history.trace import Event
@@ -78,8 +79,8 @@ def gather(events: Iterable[Event], *, use: str) -> dict[str, dict[int, Recorded
     return found
 
 
-Change: TypeAlias = "tuple[RecordedTransfer, bool] | RecordedSuspension | float | None"
-"""A transfer, and whether it is an upload; a suspension; the seconds of a step; or None: the job starts again."""
+Change: TypeAlias = "tuple[RecordedTransfer, bool] | RecordedSuspension | Poison | float | None"
+"""A transfer, and whether it is an upload; a suspension; a poison; the seconds of a step; None: the job starts over."""
 _JobChange: TypeAlias = "tuple[str, int, Change]"
 """Device, number of its job, and one thing that an event records about it."""
 
@@ -93,6 +94,8 @@ def _add(jobs: dict[int, RecordedJob], number: int, change: Change) -> None:
             jobs[number] = RecordedJob(downloads=[], uploads=[])
         case RecordedSuspension():
             job.suspension = change
+        case Poison():
+            job.poison = change
         case (transfer, bool(up)):
             (job.uploads if up else job.downloads).append(transfer)
         case float():
@@ -114,6 +117,7 @@ class _ChangeReader:
             trace.Uploaded: self._transfer,
             trace.Trained: self._trained,  # not Abandoned: a job that is cut off in a step has no seconds per step
             trace.Suspended: self._suspended,
+            trace.Poisoned: self._poisoned,
             trace.Resent: self._resent,
         }
 
@@ -125,7 +129,7 @@ class _ChangeReader:
 
     def _dispatched(self, event: trace.Dispatched) -> Sequence[_JobChange]:
         if event.steps == 0 or event.for_cluster:
-            self._no_jobs.add(event.ticket)  # the final model, or a model for a whole cluster
+            self._no_jobs.add(event.ticket)  # the final model, a model for a whole cluster, or a gradient
         return ()
 
     def _resent(self, event: trace.Resent) -> Sequence[_JobChange]:
@@ -159,6 +163,10 @@ class _ChangeReader:
         if number is None or event.away:
             return ()
         return ((event.device, number, RecordedSuspension(event.steps, event.asked)),)
+
+    def _poisoned(self, event: trace.Poisoned) -> Sequence[_JobChange]:
+        number = self._number(event)
+        return () if number is None else ((event.device, number, Poison(event.how, event.factor)),)
 
     def _number(self, event: trace.TicketEvent) -> int | None:
         """The number of the job with this ticket; None if no transfer of it is known."""

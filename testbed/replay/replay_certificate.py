@@ -85,7 +85,7 @@ class ReplayObserver:
 
     def _dispatched(self, event: trace.Dispatched) -> None:
         if event.steps == 0:
-            self._final.add(event.ticket)  # the final model is no job: it has no recording
+            self._final.add(event.ticket)  # the final model or a gradient is no job: it has no recording
 
     def _grant(self, event: trace.Granted) -> None:
         if not self._recorded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from testbed.common.errors import ProfileError, UserError
 from testbed.emulation.recorded import PreparedReplay, RecordedArrival
 from testbed.history import trace
 from testbed.history.trace import Event
+from testbed.profile import fleet
 from testbed.profile.schema import Experiment
 from testbed.profile.script import merge_absences
 from testbed.replay import recording
@@ -63,9 +64,10 @@ def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> Pre
     assert experiment.replay.trace is not None
     path, noted = trace_reading.file_of(Path(experiment.replay.trace)), _Noted()
     header, joined, events = _beginning(trace_reading.events(path, lambda line: setattr(noted, "torn", line)), path)
-    name_of = _pair(joined, devices, experiment.replay.devices, path, experiment.name)
+    name_of = _pair([*joined], devices, experiment.replay.devices, path, experiment.name)
     if experiment.replay.mode == "strict":
-        _check_same(header, joined, experiment, devices, path)
+        _check_same(header, [*joined], experiment, devices, path)
+        _check_compression({name_of[each]: joined[each] for each in joined if each in name_of}, experiment, path)
         events = _unchanging(events, len(joined), experiment, path)
     folder.mkdir()
     files = {recorded: f"{number}.jobs" for number, recorded in enumerate(name_of)}
@@ -95,11 +97,11 @@ def prepare(experiment: Experiment, devices: Sequence[str], folder: Path) -> Pre
 def pairing(path: Path, devices: Sequence[str], by: str) -> dict[str, str]:
     """Recorded device → device that repeats its recording."""
     _, joined, _ = _beginning(trace_reading.events(path), path)
-    return _pair(joined, devices, by, path, str(path))
+    return _pair([*joined], devices, by, path, str(path))
 
 
-def _beginning(events: Iterator[Event], path: Path) -> tuple[trace.Header, list[str], Iterator[Event]]:
-    """The header, the devices that joined at the start, and all events from the first one on."""
+def _beginning(events: Iterator[Event], path: Path) -> tuple[trace.Header, dict[str, str], Iterator[Event]]:
+    """The header, the devices that joined at the start with their compression, and all events from the first one on."""
     seen: list[Event] = []
     for event in events:
         seen.append(event)
@@ -108,7 +110,7 @@ def _beginning(events: Iterator[Event], path: Path) -> tuple[trace.Header, list[
     header = next((event for event in seen if not isinstance(event, trace.Refusal)), None)
     if not isinstance(header, trace.Header):
         raise UserError(f"{path}: has no header; it is not the trace of a run that began: replay another")
-    joined = [event.device for event in seen if isinstance(event, trace.Joined)]
+    joined = {event.device: event.compress_updates for event in seen if isinstance(event, trace.Joined)}
     return header, joined, itertools.chain(seen, events)
 
 
@@ -174,6 +176,17 @@ def _check_same(
             raise ProfileError(experiment.name, key, f"is {asked.get(key)!r}, but {was}; {remedy}")
 
 
+def _check_compression(recorded: Mapping[str, str], experiment: Experiment, path: Path) -> None:
+    """Raise ProfileError unless each device compresses its updates as in the recorded run."""
+    for device, group in fleet.members(experiment):
+        given = experiment.compression_of(group)
+        was = recorded.get(device, given)
+        if given != was:
+            problem = f"is {given!r} on {device}, but {path} has {was!r}"
+            remedy = "strict repeats what was recorded: use mode schedule"
+            raise ProfileError(experiment.name, "compress_updates", f"{problem}; {remedy}")
+
+
 def _plain(parameters: dict[str, object]) -> dict[str, object]:
     """Parameters as in the header of a trace, which is JSON."""
     given = msgspec.json.decode(msgspec.json.encode(parameters))
@@ -181,10 +194,16 @@ def _plain(parameters: dict[str, object]) -> dict[str, object]:
 
 
 def _unchanging(events: Iterable[Event], devices: int, experiment: Experiment, path: Path) -> Iterator[Event]:
-    """Pass events on. Raises ProfileError if a device left, came back or gave up: its moment depends on the host."""
+    """Pass events on. Raises ProfileError if a device left, came back or gave up: its moment depends on the host; or
+    if devices have lost residuals because the run was resumed.
+    """
     joined = 0
     for event in events:
         joined += isinstance(event, trace.Joined)
+        if isinstance(event, trace.Resumed) and experiment.compresses_updates:
+            problem = f"is strict, but {path} was resumed at {event.t:.3f} s, where its devices lost their residuals"
+            remedy = "a strict replay with compress_updates cannot repeat that: use mode schedule"
+            raise ProfileError(experiment.name, "replay.mode", f"{problem}; {remedy}")
         if isinstance(event, (trace.Left, trace.Lost)) or joined > devices:
             device, problem = getattr(event, "device", "a device"), "a strict replay orders arrivals only"
             raise ProfileError(

@@ -25,8 +25,11 @@ from testbed.profile.schema import Experiment
 from testbed.runs.results.result_files import read_struct
 
 _MOMENT = 1e-3
-_CHANGEABLE = ("stop.seconds", "dilation")
-"""Keys that options of ``resume`` set; in the run folder's profile, they may differ from those of the checkpoint."""
+_CHANGEABLE = ("stop.seconds", "dilation", "aggregator.patience")
+"""Keys in the run folder's profile that may differ from those of the checkpoint.
+
+Options of ``resume`` set the first two, and no decision depends on the last one.
+"""
 _MOST_STOPPED = 4 << 20
 """Bytes of the last event, which names devices that did not answer."""
 
@@ -92,8 +95,14 @@ def _values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 def check(folder: Path, experiment: Experiment, of: Saved) -> None:
     """Raise UserError if the run has ended and a resumption would have nothing to do.
 
-    The trace of an interrupted run ends with that reason, or with none.
+    The trace of an interrupted run ends with that reason, or with none. A strict replay with compressed updates is not
+    resumed either: it would not repeat its recording.
     """
+    if experiment.replay.trace is not None and experiment.replay.mode == "strict" and experiment.compresses_updates:
+        raise UserError(
+            f"{folder}: is a strict replay with compress_updates; its devices have lost their residuals, so it could"
+            " not repeat the recorded run: start the replay again"
+        )
     seconds, reason = experiment.stop.seconds, _ended(folder, of)
     if reason is None or not reason.endswith(TIME_IS_OVER):
         _check_moment(folder, seconds, of)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from testbed.history.trace import Scripted
 from testbed.trace_tools.trace_summary import RunSummary
 
-KINDS = ("suspended", "dead", "rate", "speed", "drop")
+KINDS = ("suspended", "dead", "rate", "speed", "drop", "poison")
 _NAMED = 4
 """Devices that are named in a line."""
 
@@ -56,8 +56,9 @@ def lines(events: Sequence[Scripted]) -> Iterator[str]:
     together: dict[tuple[float, str], list[str]] = {}
     for event in sorted(events, key=lambda event: event.t):
         value = "" if event.value is None else f" {event.value:g}"
+        how = "" if event.how is None else f" {event.how}"
         lasting = "" if event.seconds is None else f" for {event.seconds:g} s"
-        together.setdefault((round(event.t, 2), f"{event.do}{value}{lasting}"), []).append(event.device)
+        together.setdefault((round(event.t, 2), f"{event.do}{how}{value}{lasting}"), []).append(event.device)
     for (moment, what), devices in together.items():
         more = f" and {len(devices) - _NAMED} more" if len(devices) > _NAMED else ""
         yield f"at {moment:g} s: {what}: {', '.join(devices[:_NAMED])}{more}"

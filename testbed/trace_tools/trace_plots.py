@@ -34,9 +34,9 @@ _FEW: LineStyle = {"marker": ".", "markersize": 3, "linewidth": 0.6, "alpha": 0.
 _MANY: LineStyle = {"marker": ",", "linewidth": 0, "alpha": 0.3}
 _MOST_VALUES = 100
 """Maximum number of bars with their value beside them."""
-_LANE, _POINTS = 0.18, 20.0
+_LANE, _POINTS = 0.15, 20.0
 """Height of a kind of incident in the row of a device, which is 1; line width in a figure of one device."""
-_COLOURS = ("0.6", "0.2", "tab:cyan", "tab:olive", "tab:pink")
+_COLOURS = ("0.6", "0.2", "tab:cyan", "tab:olive", "tab:pink", "tab:red")
 """Colours of the kinds of incidents."""
 
 

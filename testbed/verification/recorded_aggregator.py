@@ -27,14 +27,15 @@ from testbed.history import trace
 from testbed.history.events.ticket_events import UPLOAD_GIVEN_UP
 from testbed.verification.event_matching import EventMatching, departure
 from testbed.verification.final_files import digest
-from testbed.verification.recorded_devices import NoJob, RecordedDevices
+from testbed.verification.recorded_devices import UpdateMoments, NoJob, RecordedDevices
 from testbed.verification.recorded_heads import RecordedHeads
+from testbed.verification.recorded_poison import PoisonDiffers
 from testbed.verification.repeated_messages import heartbeat, ignored_update
 from testbed.verification.run_parts import RunParts
 from testbed.verification.trace_cursor import TraceCursor
 from testbed.verification.trace_outline import TraceOutline
 from testbed.verification.verification_result import DepartureFound
-from testbed.wire.messages import Ask, ForDevice, JoinCluster, Train
+from testbed.wire.messages import Ask, ForDevice, JoinCluster, SendGradient, Train, Update
 
 
 class RecordedAggregator:
@@ -59,7 +60,8 @@ class RecordedAggregator:
         self._explained = True
         """Whether the event in hand was recorded by a call that is repeated, or is the input of one."""
         self.engine, self._strategy = parts.engine(self._send, self._record)
-        self._heads = RecordedHeads(devices, cursor, outline, parts.experiment.aggregator)
+        self._compression = {spec.name: spec.compress_updates for spec in parts.devices}
+        self._heads = RecordedHeads(devices, outline, parts.experiment.aggregator, self._compression)
 
     def take(self, event: trace.Event) -> None:
         """Take the event in hand. Raises DepartureFound if it, or what follows from it, is not as recorded."""
@@ -81,6 +83,8 @@ class RecordedAggregator:
             yield
         except NoJob as problem:
             raise departure(event, line, expected=str(problem), found="none") from None
+        except PoisonDiffers as problem:
+            raise departure(event, line, expected=problem.expected, found=problem.found) from None
         except (DepartureFound, UserError):
             raise
         except Exception as problem:
@@ -124,8 +128,9 @@ class RecordedAggregator:
             self._heads.receive_model(device, message)
         else:
             self._devices.receive(device, message)
-        failed = self._outline.unsent if isinstance(message, Train) else self._outline.unreachable
-        if ((message.ticket if isinstance(message, Train) else device), now) in failed:
+        has_ticket = isinstance(message, Train | SendGradient)
+        failed = self._outline.unsent if has_ticket else self._outline.unreachable
+        if ((message.ticket if isinstance(message, Train | SendGradient) else device), now) in failed:
             raise ConnectionError(device)
 
     # ---- wakes
@@ -163,7 +168,7 @@ class RecordedAggregator:
         if self._is_strict and self._joined >= len(self._samples):
             moment = min(moment, self._next_arrival())
         self._wake_while(lambda: self._is_wake_before(moment))
-        expected = replace(event, samples=self._samples[name])
+        expected = replace(event, samples=self._samples[name], compress_updates=self._compression[name])
         self._matching.check(expected, event, self._cursor.line)
         self._explained = True
         is_new = self._pids.get(name) != event.pid
@@ -209,11 +214,15 @@ class RecordedAggregator:
             ask = Ask(device=event.device, ticket=event.ticket, due=event.due)
             self.engine.ask(ask, event.t, **moments)
             return
-        started, finished = event.started or 0.0, event.finished or 0.0
-        update = self._heads.result(event.device, event.ticket)
-        if update is None:
-            update = self._devices.update(event.device, event.ticket, started=started, finished=finished, due=event.due)
-        self.engine.update(replace(update, due=event.due), event.t, **moments)
+        self.engine.update(replace(self._update(event), due=event.due), event.t, **moments)
+
+    def _update(self, event: trace.Arrived | trace.Rejected) -> Update:
+        """Return the update of an event: the result of a head, a gradient for a clustering, or that of a job."""
+        device, ticket, moments = event.device, event.ticket, UpdateMoments.of(event)
+        if self._devices.has_signal(device, ticket):
+            nbytes = event.bytes if isinstance(event, trace.Arrived) else None
+            return self._devices.gradient(device, moments, nbytes, self.engine.head_ledgers.head_of_range)
+        return self._heads.result(device, ticket) or self._devices.update(device, ticket, moments)
 
     def _take_other(self, event: trace.Event) -> None:
         match event:
@@ -224,10 +233,7 @@ class RecordedAggregator:
                 update = self._heads.result(event.device, event.ticket) or ignored_update(event)
                 self.engine.update(update, event.t)
             case trace.Rejected() if self.engine.ticket_of(event.device) == event.ticket:
-                update = self._heads.result(event.device, event.ticket) or self._devices.update(
-                    event.device, event.ticket, started=0.0, finished=0.0, due=event.t
-                )
-                self.engine.update(update, event.t)
+                self.engine.update(self._update(event), event.t)
             case trace.Resent():
                 self._heartbeat(event)
             case trace.Delivered():

@@ -36,9 +36,13 @@ class RunParts:
     devices: tuple[DeviceSpec, ...]
     task: Task
 
+    def strategy(self) -> Strategy:
+        """A new strategy with the parameters of the experiment."""
+        return assembly.strategy_of(self.experiment)
+
     def engine(self, send: Send, record: Record) -> tuple[Engine, Strategy]:
         """A new engine, before any device has joined, and its strategy."""
-        strategy = assembly.strategy_of(self.experiment)
+        strategy = self.strategy()
         return assembly.engine_of(self.experiment, strategy, self.devices, self.task, send, record), strategy
 
     @property

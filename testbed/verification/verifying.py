@@ -19,9 +19,10 @@ from testbed.verification.job_computer import JobComputer
 from testbed.verification.one_thread import one_thread
 from testbed.verification.recorded_aggregator import RecordedAggregator
 from testbed.verification.recorded_devices import RecordedDevices
+from testbed.verification.recorded_poison import RecordedPoison
 from testbed.verification.run_parts import RunParts
 from testbed.verification.trace_cursor import TraceCursor
-from testbed.verification.trace_outline import TraceOutline, outline
+from testbed.verification.trace_outline import FinishedJobs, TraceOutline, outline
 from testbed.verification.verification_result import DepartureFound, Verification
 from testbed.wire.messages import Vector
 
@@ -72,7 +73,10 @@ class _Recomputation:
         indices = {spec.name: spec.index for spec in self._parts.devices}
         self._computer = JobComputer(self._parts.task, self._parts.experiment.seed, indices)
         self._cursor = TraceCursor(trace.read(run.trace))
-        devices = RecordedDevices(self._computer, self._parts.keeps_base)
+        keeps_updates = self._parts.strategy().keeps_updates
+        finished = FinishedJobs(trace.read(run.trace) if keeps_updates else ())
+        poison = RecordedPoison(self._parts.devices, self._parts.experiment.seed, found)
+        devices = RecordedDevices(self._computer, self._parts.devices, poison, finished)
         self._aggregator = RecordedAggregator(self._parts, self._cursor, found, devices, self._matching)
         self._checkpointed = self._files.checkpointed_version()
         self._kept: dict[int, Vector] = {}

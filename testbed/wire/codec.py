@@ -2,6 +2,7 @@
 
 The header is the schema number, one byte, followed by the message as a msgpack map with its class name under ``kind``.
 Both parts are plain msgpack. A vector is never in the header, which has only its dtype and size: msgpack always copies.
+The frame of a compressed delta has its bytes as ``compression`` makes them, and the header its method and their number.
 
 Decoding is strict. The schema number is checked before the rest is interpreted. msgspec checks kind, field names, types
 and ranges of the message and of the events in it; this file checks frames and vectors. Frames that are not a valid
@@ -20,7 +21,19 @@ from typing import Any, TypeAlias, Union
 import msgspec
 import numpy as np
 
-from testbed.wire.messages import DTYPE, Base, Message, Snapshot, Train, Update, Vector, VectorShape
+from testbed.wire.compression import BadPayload, Compressed, decompress
+from testbed.wire.messages import (
+    DTYPE,
+    Base,
+    Message,
+    Payload,
+    PayloadShape,
+    Snapshot,
+    Train,
+    Update,
+    Vector,
+    VectorShape,
+)
 
 SCHEMA = 2
 MAX_HEADER = 1 << 20
@@ -52,6 +65,8 @@ def _encodable(value: object) -> object:
     """A value that msgspec cannot encode itself, as one that it can. Raises TypeError if no message may contain it."""
     if isinstance(value, np.ndarray):
         return _shape(value.size)
+    if isinstance(value, Compressed):
+        return PayloadShape(value.method, value.nbytes)
     if isinstance(value, float):  # np.float64, from the arithmetic of a strategy
         return float(value)
     raise TypeError(f"a message cannot contain a {type(value).__name__}")
@@ -74,11 +89,18 @@ def largest_frame(size: int) -> int:
 
 
 def encode(message: Message) -> list[Buffer]:
-    """The frames of ``message``. The vector frame is a view: do not change the vector while it is being sent."""
+    """The frames of ``message``. The vector frame is a view: do not change the vector while it is being sent.
+
+    A compressed update is sent by the device that made it; a receiver has no payload that it could send again.
+    """
     header = _SCHEMA_BYTE + _encoder.encode(message)
     field = _VECTOR_FIELDS.get(type(message))
     if field is None:
         return [header]
+    if isinstance(message, Update) and message.payload is not None:
+        if not isinstance(message.payload, Compressed):
+            raise TypeError("an update that was received compressed cannot be sent again")
+        return [header, message.payload.data]
     vector = getattr(message, field)
     # a zero-length memoryview cannot be cast to bytes
     return [header, memoryview(vector).cast("B") if vector.size else b""]
@@ -92,7 +114,9 @@ def decode(frames: Sequence[Buffer], size: int) -> Message:
     message = _message(frames[0])
     field = _VECTOR_FIELDS.get(type(message))
     if field is not None:
-        msgspec.structs.force_setattr(message, field, _vector(getattr(message, field), frames, size))
+        payload = message.payload if isinstance(message, Update) else None
+        vector = _vector(getattr(message, field), payload, frames, size)
+        msgspec.structs.force_setattr(message, field, vector)
     elif len(frames) == 2:
         raise BadMessage(f"{type(message).__name__} carries no vector, but one was sent")
     return message
@@ -162,13 +186,19 @@ def _not_msgpack(problem: Exception) -> str:
     return f"the header is not msgpack: {type(problem).__name__}"
 
 
-def _vector(announced: VectorShape, frames: Sequence[Buffer], size: int) -> Vector:
+def _vector(announced: VectorShape, payload: Payload | None, frames: Sequence[Buffer], size: int) -> Vector:
     if len(frames) != 2:
         raise BadMessage("the vector frame is missing")
     if announced.size != size:
         raise BadMessage(f"wrong shape: the model has {size} numbers")
-    if len(frames[1]) != 4 * size:
-        raise BadMessage(f"vector frame of {len(frames[1])} bytes; the header announces {4 * size}")
+    nbytes = 4 * size if payload is None else payload.nbytes
+    if len(frames[1]) != nbytes:
+        raise BadMessage(f"vector frame of {len(frames[1])} bytes; the header announces {nbytes}")
+    if payload is not None:
+        try:
+            return decompress(payload.method, frames[1], size)
+        except BadPayload as problem:
+            raise BadMessage(str(problem)) from None
     vector = np.frombuffer(frames[1], dtype=_FLOAT32)
     vector.setflags(write=False)  # ZeroMQ's buffers are writable; a message must not be
     return vector

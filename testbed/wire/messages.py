@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
-from testbed.common.fields import Count, Moment, Number, PositiveInt, Rate, Samples, Seconds, Text
+from testbed.common.fields import LARGEST_COUNT, Count, Moment, Number, PositiveInt, Rate, Samples, Seconds, Text
 from testbed.history.events.device_events import DeviceEvent
 from testbed.history.events.run_events import Canary
 from testbed.history.events.ticket_events import HeadEvent
@@ -24,14 +24,27 @@ class VectorShape(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     size: Count
 
 
+class PayloadShape(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Stands for a compressed delta in the header of an Update; its bytes take the place of the vector's frame."""
+
+    method: Text
+    """As ``compress_updates`` in a profile."""
+    nbytes: Count
+
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from testbed.wire.compression import Compressed
+
     Vector: TypeAlias = npt.NDArray[np.float32]
     """A model, a delta or a gradient: one flat float32 array."""
+    Payload: TypeAlias = Compressed | PayloadShape
+    """A compressed delta. Its receiver has only its method and size, for the vector takes its place."""
 else:
     Vector = VectorShape  # what msgspec decodes; the codec puts the array in its place
+    Payload = PayloadShape
 
 MOST_EVENTS = 1000
 """Events of one message. Those beyond the limit go with the next message."""
@@ -85,8 +98,27 @@ class Train(Message, frozen=True, kw_only=True):
     baseline: Count | None = None
     """Upload the difference to the device's baseline, whose last ticket is this one (0: the baseline is empty). None:
     upload the update itself."""
+    arrived: Count = 0
+    """The last ticket of this device, from the same giver, whose update reached the strategy; 0: none. A device that
+    compresses its updates needs it (``error_feedback``)."""
     for_cluster: bool = False
     """Whether the model is for the cluster whose head the device is. The head answers with its members' result."""
+    kept: bool = False
+    """Whether the device keeps its update after the upload: SendGradient and JoinCluster may ask for it again."""
+
+
+class SendGradient(Message, frozen=True, kw_only=True):
+    """Aggregator → device: upload the last update that you computed, for a clustering. Your job continues beside it.
+
+    It counts as a Train, and the Update that answers it has its ticket. A device that has no update reports the ticket
+    as finished.
+    """
+
+    ticket: Count
+    number: Count
+    """It selects the entry of the fault timetable, as in Train."""
+    sent: Seconds
+    """When the emulated upload begins, unless the device is suspended then."""
 
 
 class TrainsSent(Message, frozen=True, kw_only=True):
@@ -96,7 +128,8 @@ class TrainsSent(Message, frozen=True, kw_only=True):
     them as received, and its next heartbeat shows that it does not have the ticket.
     """
 
-    trains: Count
+    trains: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT // 2)]
+    """The device adds the Trains that follow, and its sum must fit into a message again."""
 
 
 class Base(Message, frozen=True, kw_only=True):
@@ -109,7 +142,8 @@ class Base(Message, frozen=True, kw_only=True):
 class Update(Message, frozen=True, kw_only=True):
     """Device → aggregator: the result of one job. ``delta`` = local model − model of ``version``.
 
-    It is sent a little before ``due``, the end of the emulated upload, and the aggregator keeps it until then.
+    With compression, ``delta`` is what the receiver makes of ``payload``, on both sides. The update is sent a little
+    before ``due``, the end of the emulated upload, and the aggregator keeps it until then.
     """
 
     device: Text
@@ -125,11 +159,18 @@ class Update(Message, frozen=True, kw_only=True):
     """Mean over the steps; None if it is not finite, as on a device that diverges."""
     since: Count = 0
     """If ``delta`` is a difference to a baseline: the last ticket of that baseline."""
+    payload: Payload | None = None
+    """How a compressed delta travels; None: as it is."""
     trains: Count = 0
     """As in Heartbeat."""
     merged: tuple[tuple[Count, Number, Count], ...] = ()
     """From a cluster head: ticket, weight and staleness of each aggregated update."""
     events: DeviceEvents = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the emulated link transfers: of the delta, compressed if it is, without the header."""
+        return self.delta.nbytes if self.payload is None else self.payload.nbytes
 
 
 class Ask(Message, frozen=True, kw_only=True):
@@ -186,9 +227,14 @@ class JoinCluster(Message, frozen=True, kw_only=True):
     """Whether stale updates have a smaller weight."""
     members: tuple[tuple[Text, PositiveInt, Count], ...] = ()
     """For the head only: name and samples of each member, and how many jobs it was sent before."""
+    carried: tuple[tuple[Text, Count], ...] = ()
+    """Device and ticket of each job that a former head gave out and that its device continues for this head. The head
+    gets all of them, a member its own."""
+    sent: Seconds = 0.0
+    """From then on, updates that wait at a former head are uploaded to this one."""
 
 
-ForDevice: TypeAlias = Train | TrainsSent | Base | Grant | JoinCluster
+ForDevice: TypeAlias = Train | SendGradient | TrainsSent | Base | Grant | JoinCluster
 """What an engine sends to a device."""
 
 

@@ -13,13 +13,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import structs
 
 from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from devices.baseline import Baseline
+from devices.link import next_tick
 from testbed.common.clock import ManualClock
 from testbed.history import trace
-from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, TrainsSent, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, SendGradient, Train, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import PlainForecast, check_conservation, validated
 
@@ -44,10 +46,17 @@ class ImaginaryDevice:
     """Numbers of the Trains whose download is lost."""
     given_up: Collection[int] = ()
     """Numbers of the jobs whose upload is given up."""
+    lost_uploads: Collection[int] = ()
+    """Numbers of the attempts to upload that are lost."""
+    on_drop: str = "retry"
+    """After a lost upload: retry, next_tick or give_up, as in a profile. Ticks are seconds."""
+    keeps_base: bool = False
+    """Whether it trains on the model that it has if a download is lost, as with ``on_lost_download = "old_base"``."""
     repeats: bool = False
     """Whether it sends every update twice."""
 
     trains_ever: int = field(default=0, init=False)
+    uploads_ever: int = field(default=0, init=False)
     jobs_ever: int = field(default=0, init=False)
     restarts: int = field(default=0, init=False)
     """Actions that were scheduled before the last restart have no effect."""
@@ -58,13 +67,21 @@ class ImaginaryDevice:
     grant: Grant | None = field(default=None, init=False)
     waiting: Update | None = field(default=None, init=False)
     """The update that waits for a grant."""
+    last: Update | None = field(default=None, init=False)
+    """The last update that it has computed."""
+    signalled: int = field(default=0, init=False)
+    """The ticket of the last signal of a clustering."""
+    answering: int = field(default=0, init=False)
+    """The same, while the gradient is uploaded."""
     baseline: Baseline | None = field(default=None, init=False)
     """Kept over restarts."""
+    base: Train | None = field(default=None, init=False)
+    """The last one that arrived, if the device keeps it."""
 
     def reset(self) -> None:
         self.restarts += 1
-        self.trains = self.downloading = self.working = self.finished = 0
-        self.grant = self.waiting = None
+        self.trains = self.downloading = self.working = self.finished = self.signalled = self.answering = 0
+        self.grant = self.waiting = self.last = self.base = None
 
     def result(self, train: Train) -> Vector:
         """Return the delta of local SGD with the momentum and the proximal term of the job."""
@@ -190,19 +207,43 @@ class Fleet:
             self.engine.leave(name, "it is gone", self.clock.now())
 
     def _join(self, device: ImaginaryDevice) -> None:
-        self.engine.join(DeviceInfo(name=device.name, samples=device.samples), self.clock.now(), device.trains)
+        info = DeviceInfo(name=device.name, samples=device.samples, keeps_base=device.keeps_base)
+        self.engine.join(info, self.clock.now(), device.trains)
 
     # ---- jobs
 
-    def _send(self, name: str, message: Train | TrainsSent | Grant | JoinCluster) -> None:
+    def _send(self, name: str, message: Train | SendGradient | TrainsSent | Grant | JoinCluster) -> None:
         """Deliver a message. (A head computes alone for its cluster.)"""
         device = self.devices[name]
         if isinstance(message, Grant):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive_grant(device, message))
         elif isinstance(message, Train):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive(device, message))
+        elif isinstance(message, SendGradient):
+            self._later(TRANSPORT_SECONDS, device, lambda: self._receive_signal(device, message))
         elif isinstance(message, TrainsSent):
             self._later(TRANSPORT_SECONDS, device, lambda: self._receive_count(device, message))
+
+    def _receive_signal(self, device: ImaginaryDevice, signal: SendGradient) -> None:
+        """Upload the last update, beside the present job."""
+        device.trains += 1
+        if signal.ticket <= device.signalled:
+            return  # sent again although it has arrived
+        device.signalled, device.answering, last = signal.ticket, 0, device.last
+        if last is not None:
+            device.answering = signal.ticket
+            device.jobs_ever += 1
+            given_up = device.jobs_ever in device.given_up
+            gradient = structs.replace(last, ticket=signal.ticket, due=self.clock.now() + device.up)
+            self._later(device.up, device, lambda: self._end_gradient(device, gradient, given_up))
+
+    def _end_gradient(self, device: ImaginaryDevice, gradient: Update, given_up: bool) -> None:
+        if device.answering != gradient.ticket:
+            return
+        device.answering = 0
+        for _ in range(0 if given_up else 2 if device.repeats else 1):
+            self._return_if_gone(device)
+            self.engine.update(gradient, self.clock.now())
 
     def _receive_count(self, device: ImaginaryDevice, message: TrainsSent) -> None:
         device.trains = max(device.trains, message.trains)
@@ -225,14 +266,19 @@ class Fleet:
         if device.downloading != train.ticket:
             return  # a newer Train replaced it
         device.downloading = 0
-        if lost:
+        if not lost:
+            device.base = train if device.keeps_base else None
+        elif device.base is not None and not device.working:
+            train = structs.replace(train, version=device.base.version, model=device.base.model)
+        else:
             return  # an older job goes on, if there is one
         device.working, device.waiting = train.ticket, None
         device.jobs_ever += 1
         given_up = device.jobs_ever in device.given_up
         if train.baseline is not None:
             device.baseline = device.baseline or Baseline(device.optimum.size)
-            device.baseline.confirm(train.baseline)
+            if not lost:
+                device.baseline.confirm(train.baseline)
         started = self.clock.now()
         seconds = device.seconds_per_step * train.job.steps_over(device.samples)
         self._later(seconds, device, lambda: self._end_training(device, train, started, given_up))
@@ -257,8 +303,9 @@ class Fleet:
             due=self.clock.now() + device.up,
             loss=float(np.linalg.norm(train.model - device.optimum)),
         )
+        device.last = update
         if not train.grant:
-            self._later(device.up, device, lambda: self._end_upload(device, update, given_up))
+            self._later(device.up, device, lambda: self._end_upload(device, update, device.up, given_up))
             return
         device.waiting = update
         if device.grant is not None and device.grant.ticket == train.ticket:
@@ -274,13 +321,20 @@ class Fleet:
         device.waiting = None
         given_up = device.jobs_ever in device.given_up
         seconds = 8 * update.delta.nbytes / device.grant.rate
-        self._later(seconds, device, lambda: self._end_upload(device, update, given_up))
+        self._later(seconds, device, lambda: self._end_upload(device, update, seconds, given_up))
 
-    def _end_upload(self, device: ImaginaryDevice, update: Update, given_up: bool) -> None:
+    def _end_upload(self, device: ImaginaryDevice, update: Update, seconds: float, given_up: bool) -> None:
         if device.working != update.ticket:
             return
+        device.uploads_ever += 1
+        lost = device.uploads_ever in device.lost_uploads
+        if lost and device.on_drop != "give_up":
+            now = self.clock.now()
+            wait = next_tick(now, 1.0) - now if device.on_drop == "next_tick" else 0.0
+            self._later(wait + seconds, device, lambda: self._end_upload(device, update, seconds, given_up))
+            return
         device.working = 0
-        if given_up:
+        if lost or given_up:
             return  # the next heartbeat shows it
         for _ in range(2 if device.repeats else 1):
             self._return_if_gone(device)
@@ -288,9 +342,10 @@ class Fleet:
 
     def _send_heartbeat(self, device: ImaginaryDevice) -> None:
         self._return_if_gone(device)
-        ticket = device.downloading or device.working
+        ticket = device.answering or device.downloading or device.working
+        finished = max(device.finished, device.signalled)
         self.engine.heartbeat(
-            Heartbeat(device=device.name, state="", ticket=ticket, finished=device.finished, trains=device.trains),
+            Heartbeat(device=device.name, state="", ticket=ticket, finished=finished, trains=device.trains),
             self.clock.now(),
         )
         self._later(self._heartbeat_seconds, device, lambda: self._send_heartbeat(device))

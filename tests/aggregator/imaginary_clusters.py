@@ -1,7 +1,7 @@
 """Imaginary devices, some of them cluster heads: a real strategy, real engines of heads, and no processes.
 
 Head reports reach the aggregator with the heartbeats and results of heads, so they may be lost with them. A suspended
-head does not serve its members, but still sends heartbeats.
+head does not serve its members, but still sends heartbeats. Jobs are carried from former heads as by real devices.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from aggregator.strategies.eafl.head_strategy import HeadStrategy
-from aggregator.strategy import DeviceInfo, Strategy
-from devices.cluster.head_engine import ClusterEngine, Merged
+from aggregator.strategy import DeviceInfo, Merged, Strategy
+from devices.cluster.head_engine import ClusterEngine
 from testbed.history import trace
-from testbed.wire.messages import Heartbeat, JoinCluster, Train, TrainsSent, Update, Vector
+from testbed.wire.messages import Heartbeat, JoinCluster, SendGradient, Train, TrainsSent, Update, Vector
 from testbed.wire.ticket_ranges import range_of
 from tests.aggregator.imaginary import TRANSPORT_SECONDS, Fleet, ImaginaryDevice
 from tests.aggregator.strategies.by_hand import validated
@@ -25,13 +25,19 @@ class Place:
 
     def __init__(self, group: JoinCluster) -> None:
         self.group = group
+        self.carried = 0
+        """The ticket of a former head that the device works on for this one."""
+        self.jobs_carried = dict(group.carried)
+        """Of a head: member → such a ticket."""
+        self.waiting: list[Update] = []
+        """Of a head: updates that arrived before its first model."""
         self.trains = 0
         self.engine: ClusterEngine | None = None
         self.for_cluster: Train | None = None
         self.greeted: set[str] = set()
         self.current = self.finished = 0
         self.unreported: list[trace.Event] = []
-        self.owners: dict[int, str] = {}
+        self.owners = {ticket: device for device, ticket in group.carried}
         """Ticket → device."""
 
 
@@ -63,11 +69,11 @@ class ClusteredFleet(Fleet):
 
     # ---- from the aggregator
 
-    def _send(self, name: str, message: Train | TrainsSent | JoinCluster) -> None:
+    def _send(self, name: str, message: Train | SendGradient | TrainsSent | JoinCluster) -> None:
         device = self.devices[name]
         self._later(TRANSPORT_SECONDS, device, lambda: self._take(device, message))
 
-    def _take(self, device: ImaginaryDevice, message: Train | TrainsSent | JoinCluster) -> None:
+    def _take(self, device: ImaginaryDevice, message: Train | SendGradient | TrainsSent | JoinCluster) -> None:
         if isinstance(message, JoinCluster):
             self._enter(device, message)
             return
@@ -76,6 +82,11 @@ class ClusteredFleet(Fleet):
             return
         self.from_server[device.name] += 1
         place = self.places.get(device.name)
+        if isinstance(message, SendGradient):
+            if place is not None and place.engine is not None:
+                place.engine.strategy.pause()
+            self._receive_signal(device, message)
+            return
         if not message.for_cluster:
             self.places.pop(device.name, None)
             self._receive(device, message)
@@ -91,15 +102,41 @@ class ClusteredFleet(Fleet):
         place = self.places.get(device.name)
         if place is not None and place.group.ticket_range == group.ticket_range:
             place.group = group
-            if place.engine is not None:
-                self._regroup(place, place.engine)
+            self._regroup(place)
             return
-        self.places[device.name] = Place(group)
+        self.places[device.name] = place = Place(group)
+        device.answering = 0
+        self._carry(device, place, dict(group.carried).get(device.name, 0))
         if group.head != device.name:
             self._later(TRANSPORT_SECONDS, device, lambda: self._greet(device, group.ticket_range))
 
-    def _regroup(self, place: Place, engine: ClusterEngine) -> None:
-        members = {name for name, _, _ in place.group.members}
+    def _carry(self, device: ImaginaryDevice, place: Place, ticket: int) -> None:
+        """Continue the job of a former head, or upload its update again."""
+        is_head = place.group.head == device.name
+        if not ticket or (device.downloading == ticket and is_head):
+            self._drop_carried(place, device.name)
+        elif ticket in (device.downloading, device.working):
+            place.carried = ticket
+        elif device.last is not None and device.last.ticket == ticket and not device.working:
+            place.carried = device.working = ticket
+            update = device.last
+            self._later(
+                0.0 if is_head else device.up, device, lambda: self._end_upload(device, update, device.up, False)
+            )
+        else:
+            self._drop_carried(place, device.name)
+
+    def _drop_carried(self, place: Place, name: str) -> None:
+        ticket = place.jobs_carried.pop(name, 0) if place.group.members else 0  # only the head reports it
+        if ticket and (place.engine is None or place.engine.forget_carried(name)):
+            place.unreported.append(trace.Lost(t=self.clock.now(), device=name, ticket=ticket, reason="it has gone"))
+
+    def _regroup(self, place: Place) -> None:
+        members, engine = {name for name, _, _ in place.group.members}, place.engine
+        for name in [name for name in place.jobs_carried if members and name not in members]:
+            self._drop_carried(place, name)
+        if engine is None:
+            return
         for name in [name for name in engine.devices if name not in members]:
             place.greeted.discard(name)
             engine.leave(name, "no member", self.clock.now())
@@ -132,11 +169,14 @@ class ClusteredFleet(Fleet):
                 up=lambda delta, merged: self._pass_up(device, place, delta, merged),
                 send=lambda name, message: self._give(place, name, message),
                 record=place.unreported.append,
+                carried=place.jobs_carried,
             )
         )
         for name in sorted({device.name, *place.greeted}):
             engine.join(self._info(name), self.clock.now())
         engine.start(self.clock.now())
+        for update in place.waiting:
+            engine.update(update, self.clock.now())
 
     def _info(self, name: str) -> DeviceInfo:
         return DeviceInfo(name=name, samples=self.devices[name].samples)
@@ -228,15 +268,20 @@ class ClusteredFleet(Fleet):
 
     # ---- overridden: devices without clusters
 
-    def _end_upload(self, device: ImaginaryDevice, update: Update, given_up: bool) -> None:
+    def _end_upload(self, device: ImaginaryDevice, update: Update, seconds: float, given_up: bool) -> None:
         place = self.places.get(device.name)
         if place is None:
-            super()._end_upload(device, update, given_up)
+            super()._end_upload(device, update, seconds, given_up)
         elif device.working == update.ticket:
             device.working = 0
-            head = self._head_of(device, range_of(update.ticket))
-            if head is not None and head.engine is not None and (not given_up or device.name == place.group.head):
+            is_carried = update.ticket == place.carried
+            head = self._head_of(device, place.group.ticket_range if is_carried else range_of(update.ticket))
+            if head is None or (given_up and device.name != place.group.head):
+                return
+            if head.engine is not None:
                 head.engine.update(update, self.clock.now())
+            elif is_carried:
+                head.waiting.append(update)
 
     def _join(self, device: ImaginaryDevice) -> None:
         self.engine.join(self._info(device.name), self.clock.now(), self.from_server.get(device.name, 0))
@@ -257,6 +302,7 @@ class ClusteredFleet(Fleet):
         if is_head:
             self._report(device, place)
         current, finished = (place.current, place.finished) if is_head else (0, 0)
+        current, finished = device.answering or current, max(device.signalled, finished)
         self.engine.heartbeat(replace(heartbeat, ticket=current, finished=finished), now)
         head = self._head_of(device, place.group.ticket_range)
         if head is None or is_head:

@@ -23,6 +23,7 @@ BENCHMARKS = (
     "wire",
     "strategies",
     "memory",
+    "population",
     "traces",
     "results",
     "report",

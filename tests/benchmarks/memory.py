@@ -22,15 +22,24 @@ from tests.benchmarks.strategies import PARAMETERS, Drive
 
 _SIZE, _DEVICES, _DELIVERIES = 9_354_378, 50, 2
 _KEPT = {
+    "ace": _DEVICES + 2,
+    "aced": _DEVICES + 2,
     "afl": _DEVICES + 2,
     "asafl": _DEVICES + 2,
     "asyncfeded": 0,
+    "ca2fl": _DEVICES + 4 + 2,
+    "fadas": 4 + 5,
     "fedasync": 0,
+    "fedat": 2 * 3,
     "fedbuff": 4,
+    "fedopt": 4,
+    "krum": 4,
+    "median": 4,
     "psurdg": _DEVICES + 2,
     "gsgm": 3 + 1 + _DEVICES,
 }
-"""Models that a strategy keeps beside the past models; gsgm: window, sum, momentum, and waiting results."""
+"""Models that a strategy keeps beside the past models. fedat: model and sum of each tier; gsgm: window, sum, momentum,
+and waiting results."""
 _FOR_A_MOMENT = 4
 """The arriving delta, the unfinished model, a temporary, and memory that the allocator has not returned."""
 

@@ -32,16 +32,25 @@ TURNS = 3
 _TARGET = 3.0
 PARAMETERS: dict[str, dict[str, Any]] = {
     **{name: {"interval": 1.0} for name in ("audg", "psurdg")},
-    **{name: {"k": 4} for name in ("fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl")},
+    **{name: {"k": 4} for name in ("ca2fl", "fadas", "fedbuff", "safl", "safl-sc", "safl-weighted", "twafl", "wkafl")},
+    **{name: {"k": 4} for name in ("krum", "median", "trimmed-mean")},
     "afl": {"fraction": 1.0},
     "asafl": {"control": "fixed", "degree": 4},
 }
 NEEDS_MORE = {
+    "ace": "the device's last gradient, in double precision",
+    "aced": "the device's last gradient, in double precision",
     "afl": "the device's last model, in double precision",
     "asafl": "the device's last gradient, in double precision, and Algorithm 2",
+    "ca2fl": "the device's last update, in double precision",
+    "fadas": "momentum, and second moments in double precision",
+    "fedat": "the models of all tiers",
     "gsgm": "window and momentum",
+    "krum": "every pair of K updates",
+    "median": "sorts every coordinate",
     "psurdg": "the device's last gradient, in double precision",
     "safl-weighted": "K base models",
+    "trimmed-mean": "sorts every coordinate",
     "twafl": "K base models",
     "wkafl": "every gradient three times",
 }

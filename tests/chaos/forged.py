@@ -18,7 +18,7 @@ from devices.process.main import DeviceProcess
 from testbed.processes.templates import evaluator as evaluator_process
 from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.wire.codec import BadMessage, Buffer, decode, largest_frame
-from testbed.wire.messages import Base, Grant, JoinCluster, Refused, Stop, Train, Vector, Welcome
+from testbed.wire.messages import Base, Grant, JoinCluster, Refused, SendGradient, Stop, Train, Vector, Welcome
 from testbed.wire.sockets import Hub, PeerUnreachable, wait_for_any
 from testbed.wire.training_job import Job
 from tests.chaos.corpus import Frames, frames_of, real_frames, real_messages
@@ -83,7 +83,7 @@ def _own_time() -> Iterator[tuple[pytest.MonkeyPatch, Time]]:
 
 def _messages_to(name: str) -> list[Frames]:
     """What an aggregator sends to a device, except Stop."""
-    kinds = (Train, Base, JoinCluster, Grant, Welcome, Refused)
+    kinds = (Train, SendGradient, Base, JoinCluster, Grant, Welcome, Refused)
     return [frames_of(message) for message in real_messages(SIZE, name) if isinstance(message, kinds)]
 
 

@@ -13,6 +13,7 @@ from devices.compute.trainer import Steps, Stepwise, Trainer
 from devices.device import Device
 from devices.jobs import Meter
 from testbed.emulation.faults import PlannedSuspension, Timetable, TransferFate
+from testbed.emulation.poison import Poison
 from testbed.history.trace import DeviceEvent, Event
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Direction
@@ -51,6 +52,7 @@ class FixedTimetable:
     downloads: Mapping[tuple[int, int], TransferFate] = field(default_factory=dict)
     uploads: Mapping[tuple[int, int], TransferFate] = field(default_factory=dict)
     suspensions: Mapping[int, PlannedSuspension] = field(default_factory=dict)
+    poisons: Mapping[int, Poison] = field(default_factory=dict)
 
     def download(self, job: int, attempt: int) -> TransferFate:
         return self.downloads.get((job, attempt), SMOOTH)
@@ -63,6 +65,12 @@ class FixedTimetable:
 
     def step_seconds(self, job: int) -> float | None:
         return None
+
+    def poison(self, job: int) -> Poison | None:
+        return self.poisons.get(job)
+
+    def poison_noise(self, job: int) -> np.random.Generator:
+        return np.random.default_rng(job)
 
 
 class FakeTraining:
@@ -159,9 +167,11 @@ class Bench:
         model: float = 0.0,
         grant: bool = False,
         baseline: int | None = None,
+        arrived: int = 0,
+        kept: bool = False,
     ) -> None:
         """Pass a Train to the device ``at`` a moment; it was ``sent`` then, or before."""
-        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, baseline)
+        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, baseline, arrived, kept)
 
     def grant(self, ticket: int, rate: float, *, at: float | None = None, sent: float | None = None) -> None:
         """Pass a Grant of ``rate`` bits per second to the device; a model of four numbers has 128 bits."""
@@ -184,6 +194,8 @@ class Bench:
         model: float,
         grant: bool = False,
         baseline: int | None = None,
+        arrived: int = 0,
+        kept: bool = False,
     ) -> None:
         if at is not None:
             self.run_until(at)
@@ -197,6 +209,8 @@ class Bench:
             model=np.full(4, model, dtype=np.float32),
             grant=grant,
             baseline=baseline,
+            arrived=arrived,
+            kept=kept,
         )
         self.device.receive(train, self.now)
         self.device.validate()

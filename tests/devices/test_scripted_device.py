@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from devices.link import transfer
 from devices.work import State
 from testbed.emulation.faults import SeededTimetable, TransferFate
+from testbed.emulation.poison import Poison
 from testbed.history.trace import TransferEvent
 from testbed.profile.schema import Direction, Phase, ScriptedEvent
 from testbed.traces import rate
@@ -163,6 +164,36 @@ def test_a_rate_is_a_multiple_of_the_rate_of_a_trace(tmp_path: Path) -> None:
     # 16 bytes by 1, 8 more by 2, 8 more at a quarter by 4, the last 8 in a second
     result = transfer(link, 40, SMOOTH, 0.0, rates=phases)
     assert result.due == pytest.approx(5.0)
+
+
+# ---- poison
+
+
+def test_updates_whose_computing_ends_while_a_poison_is_in_force_are_falsified() -> None:
+    """A job of 2.75 s computes from 0.25 to 2.25 s. The delta of job n is full of n."""
+    flip = ScriptedEvent(at=12.0, device="rpi-1", do="poison", seconds=15.0, value=3.0, how="sign-flip")
+    bench = scripted(flip)
+    for ticket, moment in ((1, 0.0), (2, 10.0), (3, 20.0), (4, 30.0)):
+        bench.train(ticket, at=moment)
+    bench.run_until(40.0)
+    assert [update.delta.tolist() for _, update in bench.delivered] == [[0.0] * 4, [-3.0] * 4, [-6.0] * 4, [3.0] * 4]
+    assert [(each.t, each.ticket, each.how, each.factor) for each in bench.of_kind("poisoned")] == [
+        (12.25, 2, "sign-flip", 3.0),
+        (22.25, 3, "sign-flip", 3.0),
+    ]
+    [recorded] = bench.of_kind("scripted")
+    assert (recorded.t, recorded.do, recorded.seconds, recorded.value, recorded.how) == (
+        12.0, "poison", 15.0, 3.0, "sign-flip"
+    )  # fmt: skip
+
+
+def test_a_recorded_poison_is_repeated_whatever_the_script_says() -> None:
+    bench = Bench(FixedTimetable(poisons={1: Poison("scaled", 10.0)}))
+    for ticket, moment in ((1, 0.0), (2, 10.0), (3, 20.0)):
+        bench.train(ticket, at=moment)
+    bench.run_until(30.0)
+    assert [update.delta[0] for _, update in bench.delivered] == [0.0, 10.0, 2.0]
+    assert [each.ticket for each in bench.of_kind("poisoned")] == [2]
 
 
 # ---- drop

@@ -78,6 +78,33 @@ def test_devices_with_the_same_labels_are_clustered_and_only_heads_send_updates_
     check_accounts(outcome)
 
 
+def test_at_a_later_clustering_devices_send_what_they_have_and_no_job_is_cut_off(tmp_path: Path) -> None:
+    strategy = {"every": 3, "phi": 0.3}
+    outcome = complete_and_verify(profile(tmp_path, devices=8, clusters=2, strategy=strategy, stop={"versions": 13}))
+    assert (outcome.code, outcome.stderr) == (0, "")
+    clusterings = outcome.of_kind(trace.Clustered)
+    assert len(clusterings) >= 4
+    dispatched = {event.ticket: event for event in outcome.of_kind(trace.Dispatched)}
+    asked = {ticket for ticket, event in dispatched.items() if event.gradient}
+    gradients = [event for event in outcome.of_kind(trace.Arrived) if event.ticket in asked]
+    assert len(gradients) >= 8 * 3
+    assert len({event.staleness for event in gradients}) > 1  # their bases differ
+    sent = [event for event in outcome.of_kind(trace.Uploaded) if event.ticket in asked]
+    assert {event.bytes for event in sent} == {event.bytes for event in gradients}
+    assert not [event for event in outcome.of_kind(trace.Downloaded) if event.ticket in asked]
+    # jobs that were begun before a clustering are merged after it, by other heads
+    first = {event.ticket_range: event.t for event in outcome.of_kind(trace.Grouped)}
+    carried = [
+        (event, ticket)
+        for event in outcome.of_kind(trace.Merged)
+        for ticket in event.tickets
+        if any(first[range_of(ticket)] < each.t < event.t for each in clusterings)
+    ]
+    assert carried
+    assert outcome.summary["superseded"] == 0
+    check_accounts(outcome)
+
+
 def test_killing_a_head_does_not_end_the_run_and_its_tickets_are_lost(tmp_path: Path) -> None:
     path = profile(tmp_path, devices=8, clusters=2, strategy={"every": 1000}, stop={"versions": 25})
     with started(path) as run:

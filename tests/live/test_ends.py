@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections import Counter
 from pathlib import Path
@@ -156,11 +157,64 @@ def test_the_exception_of_a_strategy_is_reported_and_the_trace_is_kept(tmp_path:
     (tmp_path / "my_strategy.py").write_text(BROKEN_STRATEGY, encoding="utf-8")
     outcome = complete(write_profile(tmp_path, strategy="my_strategy:Broken"))
     assert outcome.code == 1
-    assert "ValueError: my own bug" in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    [line] = outcome.stderr.splitlines()
+    assert "ended with exit code 1: my_strategy.py:9, in weight: ValueError: my own bug (update of rpi4-" in line
+    assert ", version 4) (see " in line
+    assert "Traceback" in (outcome.folder / "logs" / "aggregator.log").read_text(encoding="utf-8")
     # the update that caused it is the last one in the trace, and the model before it was saved
     assert (outcome.summary["versions"], len(outcome.of_kind(trace.Arrived))) == (4, 5)
     assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
+
+
+ENDLESS_STRATEGY = """
+from dataclasses import dataclass
+from pathlib import Path
+from aggregator.pacing import EveryUpdate
+
+@dataclass(kw_only=True)
+class Endless(EveryUpdate):
+    def weight(self, update, server):
+        while server.version == 4:
+            pass
+        return 0.1
+
+@dataclass(kw_only=True)
+class Stubborn(EveryUpdate):
+    def weight(self, update, server):
+        while server.version == 4:
+            Path(__file__).with_name("endless").touch()
+            try:
+                while True:
+                    pass
+            except BaseException:
+                continue
+        return 0.1
+"""
+
+
+def test_a_strategy_that_does_not_return_is_interrupted_and_its_line_is_named(tmp_path: Path) -> None:
+    (tmp_path / "my_strategy.py").write_text(ENDLESS_STRATEGY, encoding="utf-8")
+    outcome = complete(write_profile(tmp_path, strategy="my_strategy:Endless", aggregator={"patience": 1.0}))
+    assert outcome.code == 1
+    line = outcome.stderr.splitlines()[-1]
+    assert re.search(r"my_strategy\.py:(9|10), in weight: Endless has not returned since [\d.]+ s of the run", line)
+    assert "(update of rpi4-" in line
+    assert ", version 4); correct the strategy, or raise aggregator.patience (see " in line
+    assert (outcome.summary["versions"], len(outcome.of_kind(trace.Arrived))) == (4, 5)
+    assert (outcome.folder / "checkpoints" / "final.safetensors").is_file()
+
+
+def test_ctrl_c_ends_a_run_whose_strategy_neither_returns_nor_can_be_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "my_strategy.py").write_text(ENDLESS_STRATEGY, encoding="utf-8")
+    with started(write_profile(tmp_path, strategy="my_strategy:Stubborn"), own_templates=True) as run:
+        run.wait_for((tmp_path / "endless").exists, "the endless call")
+        outcome = run.interrupt()
+    assert outcome.code == 1
+    line = outcome.stderr.splitlines()[-1]
+    assert "my_strategy:Stubborn has not returned for " in line
+    assert ", version 4) and could not be interrupted: the aggregator was killed; correct the strategy (see " in line
+    assert "my_strategy.py" in (outcome.folder / "logs" / "aggregator.log").read_text(encoding="utf-8")
+    assert (outcome.summary["versions"], len(outcome.of_kind(trace.Arrived))) == (4, 5)
 
 
 def test_a_frozen_device_leaves_and_rejoins_when_it_thaws(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -67,3 +67,20 @@ def test_two_strategies_with_the_same_seed_have_the_same_faults(tmp_path: Path) 
             compared += [pair[0] for pair in pairs]
     assert len(compared) >= 12
     assert {dropped for _, _, dropped, _ in compared} == {True, False}
+
+
+def test_idle_devices_get_no_model_and_every_device_has_its_turn(tmp_path: Path) -> None:
+    strategy = {"name": "fedasync", "in_flight": 2, "sampling": "round-robin"}
+    groups = [{"profile": "phone-low", "name": "phone", "count": 6}]
+    outcome = complete(write_profile(tmp_path, strategy=strategy, devices=groups, stop={"versions": 24}))
+    assert outcome.code == 0
+    busy, jobs = set[str](), Counter[str]()
+    for event in outcome.events:
+        if isinstance(event, trace.Dispatched):
+            busy.add(event.device)
+            jobs[event.device] += 1
+            assert len(busy) <= 2
+        elif isinstance(event, trace.Arrived):
+            busy.remove(event.device)
+    assert jobs.keys() == {f"phone-{number}" for number in range(1, 7)}
+    assert max(jobs.values()) - min(jobs.values()) <= 1

@@ -20,6 +20,7 @@ GROUPS: list[dict[str, Any]] = [
     {"profile": "phone-low", "name": "phone", "link": "5g", "count": 2, "drop": 0.2},
 ]
 AWAY: dict[str, Any] = {"at": 0.5, "device": "rpi4-1", "do": "suspend", "seconds": 0.25}
+POISON: dict[str, Any] = {"at": 1.0, "device": "phone", "do": "poison", "how": "noise", "value": 0.5}
 """Only in the recorded run."""
 BACK = 0.75
 
@@ -41,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
         return complete_and_verify(write_profile(folder, devices=GROUPS, stop={"seconds": 2.0}, **changes), *options)
 
     with nothing_left_over():
-        recorded = run(events=[AWAY])
+        recorded = run(events=[AWAY, POISON])
         file, other = str(recorded.folder / "trace.jsonl"), ("--strategy", "fedbuff", "--seconds", "600")
         yield Runs(
             recorded=recorded,
@@ -142,6 +143,24 @@ def test_every_job_has_its_recorded_suspension(runs: Runs) -> None:
         both = before.keys() & after.keys()
         assert both
         assert {place: after[place] for place in both} == {place: before[place] for place in both}
+
+
+def test_every_job_has_its_recorded_poison_although_the_profile_has_none(runs: Runs) -> None:
+    def poisoned(outcome: Outcome) -> dict[tuple[str, int], bool]:
+        """Whether each job was poisoned, by device and number."""
+        those = {event.ticket for event in outcome.of_kind(trace.Poisoned)}
+        return {(event.device, event.job): event.ticket in those for event in outcome.of_kind(trace.Uploaded)}
+
+    before = poisoned(runs.recorded)
+    assert {device for (device, _), is_poisoned in before.items() if is_poisoned} == {"phone-1", "phone-2"}
+    assert not all(before[place] for place in before if place[0] == "phone-1")
+    for outcome in (*runs.strict, runs.other):
+        after = poisoned(outcome)
+        both = before.keys() & after.keys()
+        assert {place: after[place] for place in both} == {place: before[place] for place in both}
+    rows = {row["device"]: int(row["poisoned"]) for row in runs.recorded.csv("devices.csv")}
+    assert rows["rpi4-1"] == rows["rpi4-2"] == 0
+    assert sum(rows.values()) == len(runs.recorded.of_kind(trace.Poisoned))
 
 
 def test_a_device_has_its_recorded_absence_although_the_profile_has_none(runs: Runs) -> None:

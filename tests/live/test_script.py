@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from testbed.history import trace
-from tests.live.runs import Outcome, check_verified, complete, started, write_profile
+from tests.live.runs import ROOT, Outcome, check_verified, complete, started, write_profile
 
 pytestmark = pytest.mark.live
 
@@ -127,3 +127,40 @@ def test_busy_and_idle_devices_are_suspended_at_the_scripted_moment(tmp_path: Pa
     assert not [each for each in outcome.of_kind(trace.Arrived) if 3.0 < each.due < 5.0]
     assert [each for each in outcome.of_kind(trace.Arrived) if each.t > 5.0]
     assert accounts_balance(outcome)
+
+
+def byzantine(folder: Path) -> Path:
+    """The shipped experiment, whose runs are in this folder."""
+    profile = folder / "byzantine.toml"
+    shipped = ROOT / "profiles" / "experiments" / "byzantine.toml"
+    profile.write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
+    return profile
+
+
+def check_poisoned(outcome: Outcome) -> None:
+    poisoned = {row["device"] for row in outcome.csv("devices.csv") if int(row["poisoned"])}
+    assert poisoned == {"byzantine-1", "byzantine-2"}
+    assert sorted(scripted(outcome)) == [("byzantine-1", "poison"), ("byzantine-2", "poison")]
+
+
+def test_a_plain_mean_does_not_learn_beside_poisoned_devices(tmp_path: Path) -> None:
+    def scores(events: list[trace.Event]) -> list[float]:
+        return [each.metrics["accuracy"] for each in events if isinstance(each, trace.Scored) and each.version >= 6]
+
+    with started(byzantine(tmp_path), "--set", "evaluation.every=0", "--seconds", "600") as run:
+        run.wait_for(lambda: scores(run.events()), "the score of a version")
+        outcome = run.interrupt()
+    assert outcome.code == 130
+    check_poisoned(outcome)
+    assert max(scores(outcome.events)) < 0.5
+
+
+@pytest.mark.parametrize("strategy", ["median", "trimmed-mean", "krum"])
+def test_a_robust_mean_learns_beside_poisoned_devices(tmp_path: Path, strategy: str) -> None:
+    robust = ("--strategy", strategy, "--set", "strategy.k=8")
+    share = ("--set", "strategy.beta=0.25") if strategy == "trimmed-mean" else ()
+    enough = ("--set", "stop.target_accuracy=0.8", "--set", "stop.versions=1000", "--seconds", "240")
+    outcome = complete(byzantine(tmp_path), *robust, *share, *enough)
+    assert outcome.code == 0
+    check_poisoned(outcome)
+    assert outcome.summary["stopped"] == "accuracy 0.8 is reached"

@@ -76,6 +76,7 @@ EVENTS: tuple[trace.Event, ...] = (
     ),
     trace.Suspended(t=2.0, device="a", ticket=1, steps=4, asked=0.25, obtained=0.26),
     trace.Scripted(t=2.5, device="a", do="rate", seconds=4.0, value=0.5),
+    trace.Poisoned(t=3.0, device="a", ticket=1, how="sign-flip", factor=2.0),
     trace.Trained(
         t=3.0,
         device="a",
@@ -104,7 +105,9 @@ EVENTS: tuple[trace.Event, ...] = (
     trace.Round(t=5.5, number=2, devices=["a", "b", "a"], seconds=[1.5, 2.25, 1.0]),
     trace.Clustered(t=5.5, version=3, clusters=[["a", "b"], ["c"]], purity=0.75),
     trace.Grouped(t=5.5, cluster=0, ticket_range=2, head="a", members=["a", "b"], quorum=1),
-    trace.Adopted(t=5.5, device="a", ticket=1, due=5.25),
+    trace.Adopted(t=5.5, device="a", ticket=1, due=5.25, joined=["b", "a"]),
+    trace.Carried(t=5.5, device="b", ticket=4),
+    trace.Paused(t=5.5, device="a", ticket_range=2),
     trace.Regrouped(t=5.5, device="a", ticket_range=2),
     trace.Progressed(t=5.5, device="a", ticket=1, progress=0.25),
     trace.Merged(t=5.75, device="a", ticket=1, tickets=[7, 8], weights=[0.5, None], staleness=[0, 1]),
@@ -151,6 +154,7 @@ MESSAGES: tuple[messages.Message, ...] = (
         grant=True,
         baseline=4,
     ),
+    messages.SendGradient(ticket=8, number=1 << 30, sent=2.5),
     messages.TrainsSent(trains=8),
     messages.Base(version=2, model=vector(0.5, 1.0, -1.0)),
     messages.Update(
@@ -171,7 +175,13 @@ MESSAGES: tuple[messages.Message, ...] = (
     messages.Grant(ticket=7, rate=1.5e6, sent=2.5),
     messages.Heartbeat(device="rpi4-1", state="training", ticket=7, finished=6, trains=8, progress=0.5, drops=2),
     messages.JoinCluster(
-        ticket_range=5, head="rpi4-1", quorum=2, damped=False, members=(("rpi4-1", 120, 3), ("rpi4-2", 60, 4))
+        ticket_range=5,
+        head="rpi4-1",
+        quorum=2,
+        damped=False,
+        members=(("rpi4-1", 120, 3), ("rpi4-2", 60, 4)),
+        carried=(("rpi4-2", 9),),
+        sent=2.5,
     ),
     messages.HeadReport(device="rpi4-1", ticket_range=5, events=(trace.Resent(t=2.75, device="rpi4-2", ticket=9),)),
     messages.CanaryReport(event=trace.Canary(t=6.8, core=1, asked=0.02, alone=0.0201, obtained=0.0205)),

@@ -17,6 +17,8 @@ Rule
     calibrated = false:     x_{t+1} = x_t − η · (1/K_t) Σ_{n∈S_t} g̃_n                  SAFL, in the same cell
     tau_0 = τ_0:            x_{t+1} also goes to all devices more than τ_0 versions behind it, which start over;
                             with calibrated = false, SAFL-SC in the same cell                   section V.A
+    control = "synchronous": each round, x_t goes to K devices drawn at random, and all of them are waited for; with
+                            calibrated = false, synchronous FL in the same cell                 section V.A
 
 Readings
     Devices send Δ = −η·g̃, so that the server need not know η. For lost uploads under Algorithm 4, see
@@ -37,9 +39,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from aggregator.strategies.asafl.gradient_memory import Differences, Latest, Mismatch
+from aggregator.strategies.asafl.gradient_memory import Differences, Mismatch
 from aggregator.strategies.asafl.granted_rounds import GrantedRounds
 from aggregator.strategy import Server
+from aggregator.strategy.latest_updates import LatestUpdates
 from aggregator.strategy.vectors import Sum, plus_scaled
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update, Vector
@@ -58,7 +61,7 @@ class ASAFL(GrantedRounds):
         choices=("full", "light"),
     )
 
-    _latest: Latest | None = field(default=None, init=False, repr=False)
+    _latest: LatestUpdates | None = field(default=None, init=False, repr=False)
     _differences: Differences | None = field(default=None, init=False, repr=False)
     _applied: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     """Device → the ticket of its latest gradient."""
@@ -70,6 +73,10 @@ class ASAFL(GrantedRounds):
 
     def last_applied(self, device: str) -> int | None:
         return self._applied.get(device, 0) if self.memory == "light" else None
+
+    @property
+    def keeps_old_base(self) -> bool:
+        return self.memory == "full"  # Algorithm 4: the lost model would have named the baseline of the next difference
 
     @property
     def resumable(self) -> bool:
@@ -88,7 +95,7 @@ class ASAFL(GrantedRounds):
         return model, dict.fromkeys(self._applied.values(), share)
 
     def _replace(self, updates: Sequence[Update], server: Server) -> Sum:
-        latest = self._latest = self._latest or Latest(server.model)
+        latest = self._latest = self._latest or LatestUpdates(server.model)
         for update in updates:
             latest.replace(update.device, update.delta)  # (5)
             self._applied[update.device] = update.ticket

@@ -11,7 +11,7 @@ Symbols
     Ḡ           (1/N) Σ_n G_n
 
 Rule
-    G_n ← Δ_n for n ∈ S_t                                                       (5)
+    G_n ← Δ_n for n ∈ S_t                                                       (5): ``LatestUpdates``
     x ← x + Ḡ                                                                   Algorithm 1, line 9
     or, with nothing kept but Ḡ:   Ḡ ← Ḡ + (1/N) Σ_{n∈S_t} D_n                  Algorithm 4, line 7
 
@@ -32,31 +32,6 @@ from testbed.wire.messages import Vector
 
 class Mismatch(ValueError):
     """Raised for a difference whose baseline is not the server's; the text says why."""
-
-
-class Latest:
-    """Algorithm 1: the latest update of each device. N vectors."""
-
-    def __init__(self, model: Vector) -> None:
-        self._sum = zero_sum(model)
-        self._latest: dict[str, Vector] = {}
-
-    def replace(self, device: str, delta: Vector) -> None:
-        """Replace the update of a device. The vector is kept and must not change."""
-        old = self._latest.get(device)
-        if old is not None:
-            add_scaled(self._sum, -1.0, old)
-        add_scaled(self._sum, 1.0, delta)
-        self._latest[device] = delta  # (5)
-
-    @property
-    def total(self) -> Sum:
-        """N·Ḡ; read-only."""
-        return self._sum
-
-    def mean(self, devices: int) -> Vector:
-        """Return Ḡ of ``devices`` devices."""
-        return scaled(self._sum, 1 / devices)
 
 
 class Differences:

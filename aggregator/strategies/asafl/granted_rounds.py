@@ -12,7 +12,8 @@ from typing import ClassVar
 
 import msgspec
 
-from aggregator.pacing.every_few import Collecting, idle_devices
+from aggregator.pacing.collecting import Collecting, idle_devices
+from aggregator.pacing.idle_pools import sample
 from aggregator.strategies.asafl.bandwidth import Allocate, Upload, equal, optimal, rate
 from aggregator.strategies.asafl.grant_orders import GrantRates
 from aggregator.strategies.asafl.synchrony import (
@@ -33,8 +34,13 @@ from testbed.common.number_limits import LONGEST, SHORTEST
 from testbed.common.parameters import ParameterError, param
 from testbed.wire.messages import Update
 
-CONTROLS = ("lyapunov", "fixed", "ascending", "descending", "greedy", "myopic")
-_ALLOCATE: dict[str, Allocate] = {"optimal": optimal, "equal": equal}
+CONTROLS = ("lyapunov", "fixed", "ascending", "descending", "greedy", "myopic", "synchronous")
+_ALLOCATE: dict[str, tuple[Allocate, Allocate]] = {
+    "optimal": (optimal, optimal),
+    "equal": (equal, equal),
+    "eba": (optimal, equal),
+}
+"""Name → the shares that K_t is chosen with, and the shares that are granted."""
 
 
 @dataclass(kw_only=True)
@@ -45,11 +51,15 @@ class GrantedRounds(Collecting):
     not. It makes a version when no further update of the round can arrive. Devices that have finished computing without
     a grant wait for a later round.
 
+    With the synchronous control, K devices are drawn when a round begins. They start on the current model and have
+    their grants at once; the others are idle.
+
     A granted share does not change until the round ends, because an upload under way has a fixed end. The share of a
     device that gives up its upload stays unused until then.
     """
 
     grants: ClassVar[bool] = True
+    own_selection: ClassVar[str] = "selects the devices of each round itself"
     unrepeatable: ClassVar[str] = (
         "its rounds depend on when devices ask for a grant, but a strict replay fixes only the order of updates"
     )
@@ -61,10 +71,14 @@ class GrantedRounds(Collecting):
     weighting: str = param(
         "harmonic", "λ_t of lyapunov: 1/(T − t), 0.95^(T − t − 1), 0.7^(T − t − 1), or t/T", choices=tuple(WEIGHTS)
     )
-    degree: int = param(10, "K_t with control = fixed", at_least=1)
+    degree: int = param(10, "K_t with control = fixed or synchronous", at_least=1)
     low: int = param(1, "the smallest K of ascending and descending", at_least=1)
     high: int = param(20, "the largest K of ascending and descending, or the fleet if it is smaller", at_least=1)
-    allocation: str = param("optimal", "shares of the band: by Algorithm 2, or equal (EBA)", choices=tuple(_ALLOCATE))
+    allocation: str = param(
+        "optimal",
+        "shares of the band: by Algorithm 2, or equal; eba: equal, but K_t is chosen as with Algorithm 2",
+        choices=tuple(_ALLOCATE),
+    )
     tau_0: int | None = param(
         None,
         "τ_0: devices that are further behind a new version are restarted on it (SAFL-SC); unset: none",
@@ -83,12 +97,16 @@ class GrantedRounds(Collecting):
     _progress: RoundProgress = field(default_factory=RoundProgress, init=False, repr=False)
 
     def check(self, devices: int) -> None:
-        if self.control == "fixed" and self.degree > devices:
+        if self.control in ("fixed", "synchronous") and self.degree > devices:
             allowed = f"at most {devices}, the devices of the fleet"
             raise ParameterError("degree", f"is {self.degree}; it must be {allowed}: lower it, or add devices")
         if self.control in ("ascending", "descending") and self.low > min(self.high, devices):
             allowed = f"at most {min(self.high, devices)}, the smaller of high and the fleet"
             raise ParameterError("low", f"is {self.low}; it must be {allowed}: lower it")
+        if self.control == "synchronous" and self.tau_0 is not None:
+            raise ParameterError(
+                "tau_0", "has no effect with control = synchronous, as no device is stale: leave it out"
+            )
 
     @property
     def uses_progress(self) -> bool:
@@ -105,9 +123,7 @@ class GrantedRounds(Collecting):
 
     def on_join(self, device: str, server: Server) -> Decision:
         kept = self.keeps_update_after_rejoin
-        discarded = [] if kept else [each for each in self._collected if each.device == device]
-        if discarded:
-            self._collected = [each for each in self._collected if each.device != device]
+        discarded = [] if kept else self._discard_updates(device)
         decision = super().on_join(device, server)
         rejected = {each.ticket: "its device rejoined and starts over" for each in discarded}
         return msgspec.structs.replace(decision, rejected={**decision.rejected, **rejected})
@@ -129,18 +145,26 @@ class GrantedRounds(Collecting):
         decision = self._aggregate_if_due(server, [])
         return msgspec.structs.replace(decision, rejected={**decision.rejected, **replaced})
 
-    def _aggregate_if_due(self, server: Server, start: list[str]) -> Decision:
-        decision, version, plan = Decision(), server.version, None
-        if not self._awaited:
-            if self._collected:
-                decision, contributors = self._aggregate(server)
-                start, version = [*start, *idle_devices(contributors, server), *self._too_stale(server)], version + 1
-                self._progress = self._progress.after(server.now - self._opened, self._budget)
-                self._opened = server.now
-            # if no update was gathered, the round starts over; its time so far counts
-            plan = self._plan_round(server, version, list(dict.fromkeys(start)))
+    def _aggregate_if_due(self, server: Server, idle: list[str]) -> Decision:
+        decision, version = Decision(), server.version
+        contributors: list[str] = []
+        if self._collected and not self._awaited:
+            decision, contributors = self._aggregate(server)
+            version += 1
+            self._progress = self._progress.after(server.now - self._opened, self._budget)
+            self._opened = server.now
+        start = self._to_start(server, idle, contributors)
+        # if no update was gathered, the round starts over; its time so far counts
+        plan = None if self._awaited else self._plan_round(server, version, start)
         train = {device: self.job(device, server) for device in start}
         return msgspec.structs.replace(decision, train=train, orders=() if plan is None else (plan,))
+
+    def _to_start(self, server: Server, waiting: Sequence[str], contributors: Sequence[str]) -> list[str]:
+        """Return the devices that are sent the model now. ``contributors``: to the version being made, if any."""
+        if self.control == "synchronous":
+            return [] if self._awaited else sample(server.devices, self.degree, server.random)
+        behind = self._too_stale(server) if contributors else []
+        return list(dict.fromkeys([*waiting, *idle_devices(contributors, server), *behind]))
 
     def _too_stale(self, server: Server) -> list[str]:
         """Return the devices that are restarted on the version being made: busy, and more than τ_0 behind it."""
@@ -154,9 +178,10 @@ class GrantedRounds(Collecting):
         if not candidates:
             return None
         bandwidth = server.forecast.bandwidth
-        option = self._control(len(server.known)).choose(
-            Candidates(candidates, bandwidth, _ALLOCATE[self.allocation]), self._progress
-        )
+        planned, granted = _ALLOCATE[self.allocation]
+        option = self._control(len(server.known)).choose(Candidates(candidates, bandwidth, planned), self._progress)
+        if granted is not planned:
+            option = Candidates(candidates, bandwidth, granted).at(len(option.devices))
         self._awaited = set(option.devices)
         uploads = {each.device: each.upload for each in candidates}
         shares = option.allocation.shares
@@ -174,7 +199,7 @@ class GrantedRounds(Collecting):
 
     def _candidates(self, server: Server, version: int, start: Sequence[str]) -> list[Candidate]:
         """Return all devices that compute or wait. Those in ``start`` are not yet busy for the engine."""
-        bits, forecast = 8 * server.model.nbytes, server.forecast
+        size, forecast = server.model.size, server.forecast
         found = [
             (device, server.remaining(device, by_heartbeats=self.uses_progress), version - base)
             for device, base in server.busy.items()
@@ -185,7 +210,9 @@ class GrantedRounds(Collecting):
             Candidate(
                 device=device,
                 staleness=staleness,
-                upload=Upload(bits=bits, snr=forecast.snr(device, version), remaining=remaining),
+                upload=Upload(
+                    bits=forecast.upload_bits(device, size), snr=forecast.snr(device, version), remaining=remaining
+                ),
             )
             for device, remaining, staleness in found
         ]
@@ -199,7 +226,7 @@ class GrantedRounds(Collecting):
         match self.control:
             case "lyapunov":
                 return Lyapunov(budget=self._budget, mu=self.mu, weighting=self.weighting)
-            case "fixed":
+            case "fixed" | "synchronous":
                 return Fixed(degree=self.degree)
             case "ascending":
                 return LinearDegree(rounds=self.rounds, first=self.low, last=high)

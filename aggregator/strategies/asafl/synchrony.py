@@ -25,7 +25,10 @@ Readings
     paper counts rounds from 1 and divides by T − t + 1; counted from 0, T − t rounds are left.
     Ascending and descending go between 1 and 20 with a mean of 10: K_t is the straight line from 1 in the first round
     to 20 in the last one, or back, rounded down. (Rounded to the nearest, the mean would be 10.5.)
-    EBA: Algorithm 3 with the latency that equal shares give in place of T*: ``allocate=bandwidth.equal``.
+    EBA has two readings. ``allocation = "eba"`` is the letter of section V.C: Algorithm 3 chooses K_t with T*, the
+    latency of optimal shares, but the granted shares are equal, so that the round takes longer than T*. With
+    ``allocation = "equal"``, Algorithm 3 has the latency of equal shares in place of T*.
+    Synchronous (section V.A): K devices are drawn at random for each round; the paper does not say how they are chosen.
 
 Departures
     K is at least 1: a round without devices would never end. (9d) allows 0, and the proof of (22) uses that.

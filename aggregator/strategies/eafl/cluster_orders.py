@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aggregator.strategies.eafl.clustering import purity
-from aggregator.strategy.orders import EngineActions, Order
+from aggregator.strategy.orders import EngineActions, Merged, Order
 from testbed.history.events.version_events import Clustered
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
@@ -26,10 +26,26 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class DissolveClusters(Order):
-    """End all clusters. The open tickets of their members are superseded."""
+    """End all clusters. The open tickets of their members are superseded or, with ``carry``, go to the next heads."""
+
+    carry: bool = False
 
     def before_dispatch(self, engine: EngineActions) -> None:
-        engine.dissolve_clusters()
+        engine.dissolve_clusters(carry=self.carry)
+
+
+@dataclass(frozen=True, slots=True)
+class AskForGradients(Order):
+    """Let devices upload the last update that they have. The jobs that they work on continue.
+
+    ``jobs``: device → the job that its ticket has. Nobody does it.
+    """
+
+    jobs: Mapping[str, Job]
+
+    def before_dispatch(self, engine: EngineActions) -> None:
+        for device, job in self.jobs.items():
+            engine.dispatch(device, job, gradient=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +88,7 @@ class PassUp(Order):
     """Send the result of a head to the aggregator."""
 
     delta: Vector
-    weights: Mapping[int, float]
-    """Ticket → weight of each update in the result."""
+    merged: Merged
 
     def before_dispatch(self, engine: EngineActions) -> None:
-        engine.pass_up(self.delta, self.weights)
+        engine.pass_up(self.delta, self.merged)

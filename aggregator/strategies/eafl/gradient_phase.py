@@ -1,4 +1,7 @@
-"""The first phase of EAFL: every device sends a gradient for the clustering (Algorithm 1, lines 8 and 9)."""
+"""The first phase of EAFL: every device sends a gradient for the clustering (Algorithm 1, lines 8 and 9).
+
+Devices train for it (line 21), or send the last update that they have (line 23).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from testbed.wire.messages import Update, Vector
 class GradientPhase:
     """Which devices have sent a gradient, which ones still can, and how long the others are waited for."""
 
+    trains: bool
+    """Whether devices train for the clustering; else they send what they have, and clusters exist meanwhile."""
     wanted: int
     """N: with fewer gradients than clusters, the phase is extended."""
     patience: float
@@ -24,12 +29,14 @@ class GradientPhase:
     """How often the phase was extended."""
 
     @classmethod
-    def begin(cls, devices: Iterable[str], now: float, *, wanted: int, patience: float) -> GradientPhase:
-        return cls(wanted=wanted, patience=patience, awaited=set(devices), closes_at=now + patience)
+    def begin(cls, devices: Iterable[str], now: float, *, trains: bool, wanted: int, patience: float) -> GradientPhase:
+        return cls(trains=trains, wanted=wanted, patience=patience, awaited=set(devices), closes_at=now + patience)
 
-    def expect(self, device: str) -> None:
-        """Wait for a device that has joined."""
-        self.awaited.add(device)
+    def join(self, device: str) -> bool:
+        """Return whether a device that has joined must train, and wait for it then. Else it has nothing to send."""
+        if self.trains:
+            self.awaited.add(device)
+        return self.trains
 
     def skip(self, device: str) -> None:
         """Do not wait for a device that will send no gradient."""

@@ -35,8 +35,16 @@ class HeadStrategy(Strategy):
         idle = [device for device in server.devices if device not in server.busy and device not in waiting]
         return self._merge_if_due(server, idle)
 
+    def pause(self) -> None:
+        """Merge nothing more until the next model: a result is not wanted."""
+        self._waits = True
+
+    @property
+    def keeps_updates(self) -> bool:
+        return True
+
     def on_join(self, device: str, server: Server) -> Decision:
-        return self._merge_if_due(server, [device])
+        return self._merge_if_due(server, [device] if device not in server.busy else [])  # or it carries a job
 
     def on_leave(self, device: str, server: Server) -> Decision:
         return self._merge_if_due(server, [])
@@ -60,5 +68,6 @@ class HeadStrategy(Strategy):
         samples, staleness = [update.samples for update in merged], [server.staleness(update) for update in merged]
         result = saa([update.delta for update in merged], samples, staleness, damped=self._damped)
         weights = merge_weights(samples, staleness, damped=self._damped)
-        applied = {update.ticket: weight for update, weight in zip(merged, weights, strict=True)}
-        return Decision(train=train, wake_at=math.inf, orders=(PassUp(result, applied),))
+        tickets = [update.ticket for update in merged]
+        passed = tuple(zip(tickets, weights, staleness, strict=True))
+        return Decision(train=train, wake_at=math.inf, orders=(PassUp(result, passed),))

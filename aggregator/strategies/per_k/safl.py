@@ -2,7 +2,7 @@
 
 Chen, Yi, Shin, Nallanathan: Adaptive Semi-Asynchronous Federated Learning over Wireless Networks. 2024 (ASAFL), a
 baseline of section V; after Wu, He, Lin, Mao, Maple, Jarvis: SAFA: A Semi-Asynchronous Protocol for Fast Federated
-Learning with Low Overhead. IEEE Trans. Computers 70(5), 2021.
+Learning with Low Overhead. IEEE Trans. Computers 70(5), 2021, doi:10.1109/TC.2020.2994391, arXiv:1910.01355.
 
 Symbols
     K       updates per version

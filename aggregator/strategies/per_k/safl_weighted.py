@@ -1,7 +1,7 @@
 """Staleness-weighted SAFL: the K local models are averaged by samples and staleness, and mixed into the global one.
 
 Zhou, Pang, Wang, Hu, Sun, Ren: Towards Efficient Asynchronous Federated Learning in Heterogeneous Edge Environments.
-2024 (EAFL), eq. (1).
+IEEE INFOCOM 2024, pp. 2448–2457 (EAFL), eq. (1).
 
 Symbols
     V^t     the K devices whose updates arrive first

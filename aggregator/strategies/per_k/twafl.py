@@ -1,7 +1,8 @@
 """TWAFL: temporally weighted aggregation of K local models.
 
 Chen, Sun, Jin: Communication-Efficient Federated Deep Learning With Layerwise Asynchronous Model Update and Temporally
-Weighted Aggregation. IEEE TNNLS 31(10), 2020. As the baseline of Zhou et al. 2024 (EAFL), section VI.
+Weighted Aggregation. IEEE TNNLS 31(10), 2020, doi:10.1109/TNNLS.2019.2953131, arXiv:1903.07424. As the baseline of
+Zhou et al. 2024 (EAFL), section VI.
 
 Symbols
     as in staleness-weighted SAFL: V^t, |D_i|, τ_i, α, ρ_i

@@ -1,7 +1,7 @@
 """FedProx: FedAvg with a penalty on the distance of a local model from the model that the device received.
 
 Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith: Federated Optimization in Heterogeneous Networks. MLSys 2020,
-Algorithm 2. Also eq. (39) of Wang et al. 2022 (AsyncFedED).
+arXiv:1812.06127, Algorithm 2. Also eq. (39) of Wang et al. 2022 (AsyncFedED).
 
 Symbols
     f_i     loss of device i

@@ -1,7 +1,7 @@
 """Sync-FL: the synchronous baseline of AFL.
 
 Forootani, Iervolino: Asynchronous Federated Learning: A Scalable Approach for Decentralized Machine Learning. 2025,
-section VI, Fig. 6 and 10.
+arXiv:2412.17723, section VI, Fig. 6 and 10.
 
 Symbols
     C       fraction of the devices chosen for a round; C·N is the paper's J, and N its C

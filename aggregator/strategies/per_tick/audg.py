@@ -1,7 +1,7 @@
 """AUDG: at every tick, the gradients that arrived in the interval are applied, however old.
 
 Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
-for Edge Intelligence. 2025, Algorithms 1 and 2.
+for Edge Intelligence. 2025, arXiv:2503.04052, Algorithms 1 and 2.
 
 Symbols
     t       iteration: one interval of wall-clock time
@@ -14,6 +14,12 @@ Symbols
 Rule
     w^{t+1} = w^t − η Σ_{i∈I_t} λ_i ∇f_i(w^{t−τ_i(t)})  =  w^t + Σ_{i∈I_t} λ_i Δ_i          (13)
     only I_t receive w^{t+1}; at the end every device receives the final model, repeatedly until it has arrived
+    normalised = true:  w^{t+1} = w^t + Σ_{i∈I_t} λ_i Δ_i / Σ_{i∈I_t} λ_i
+
+Readings
+    As printed, the steps of AUDG are Σλφ of PSURDG's in the mean, so that AUDG falls far behind as delays grow. In the
+    paper's tables the two differ by a few points at all delays, which fits ``normalised``; the paper does not mention
+    it.
 
 Departures
     The paper takes one gradient step per job; here ``training.steps`` sets their number, and Δ_i is their sum.
@@ -39,5 +45,5 @@ class AUDG(EveryTick):
     broadcasts_final_model: ClassVar[bool] = True  # Algorithm 2, line 11
 
     def weights(self, updates: Sequence[Update], server: Server) -> Sequence[float]:
-        total = self.total_share(server)
+        total = self.total_share(server, [update.device for update in updates])
         return [self.share(update.device, server) / total for update in updates]  # λ_i, (13)

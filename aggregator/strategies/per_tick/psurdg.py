@@ -1,7 +1,7 @@
 """PSURDG: at every tick, the last gradient of every device is applied, whether it is new or not.
 
 Hao, Cui, Yang, Wu, Feng, Hu: The Impact Analysis of Delays in Asynchronous Federated Learning with Data Heterogeneity
-for Edge Intelligence. 2025, Algorithms 1 and 3.
+for Edge Intelligence. 2025, arXiv:2503.04052, Algorithms 1 and 3.
 
 Symbols
     as in AUDG: t, λ_i, τ_i(t), φ_i
@@ -10,6 +10,13 @@ Symbols
 Rule
     w^{t+1} = w^t − η Σ_{i=1}^N λ_i ∇f_i(w^{t−τ_i(t)})  =  w^t + Σ_{i=1}^N λ_i Δ_i          (46)
     only the devices that sent in the interval receive w^{t+1}; at the end every device receives the final model
+    normalised = true:  Σ λ_i Δ_i is divided by Σ λ_i over the devices that have sent an update so far
+
+Readings
+    (46) sums over all N, whose Σλ is 1; the gradient of a device is 0 until it has sent one. So ``normalised`` makes a
+    difference only at the beginning, or after a new device has joined: as printed, steps are short until every device
+    has sent; normalised, they are whole from the first update on, in the direction of those that have sent. Once all
+    have sent, both are the same, unlike AUDG, where ``normalised`` makes longer steps throughout.
 
 Departures
     The paper takes one gradient step per job; here ``training.steps`` sets their number, and Δ_i is their sum.
@@ -54,6 +61,6 @@ class PSURDG(EveryTick):
             self._last[update.device] = share, update
         if not self._last:
             return server.model, {}  # no update has arrived yet; perhaps no device has joined
-        total = self.total_share(server)  # λ_i = share_i / total
+        total = self.total_share(server, self._last)  # λ_i = share_i / total
         model = plus_scaled(server.model, 1 / total, self._sum)  # (46)
         return model, {update.ticket: share / total for share, update in self._last.values()}

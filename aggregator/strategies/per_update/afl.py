@@ -1,7 +1,7 @@
 """AFL: the model is the mean of the last model of each device; a fraction of the devices is in flight.
 
 Forootani, Iervolino: Asynchronous Federated Learning: A Scalable Approach for Decentralized Machine Learning. 2025,
-Algorithm 1 and section VI.
+arXiv:2412.17723, Algorithm 1 and section VI.
 
 Symbols
     C       fraction of the devices that is in flight; C·N is the paper's J, and N its C
@@ -21,10 +21,11 @@ Rule
     local learning rate in epoch e: γ0 / (√(e + 1) · (1 + α·τ_t))
 
 Departures
-    The printed learning rate is γ0/√(t + 1·(1 + α·τ_t)), everything under one root; the authors' program has the form
-    above.
+    Lemma 7 and section VI define the learning rate as γ0/√(t + 1·(1 + α·τ_t)), everything under one root. The proof of
+    Lemma 7 (35) and the authors' program have the form above.
     The paper draws all devices of a round together. Here one is drawn whenever a place is free, among those that are
-    not in flight, so a fast device may take part twice in a round.
+    not in flight, so a fast device may take part twice in a round. ``in_flight`` sets C·N as a number, and ``sampling``
+    another way to draw.
     The paper's text averages over the clients; the authors' program halves the distance to each arriving model
     instead, (x + x_c)/2. This is the text. Their τ_t begins at 2, ours at 0.
     Assumption 6 only assumes the bound; here an update that exceeds it is rejected.
@@ -36,10 +37,9 @@ Departures
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from aggregator.pacing import DelaySpread, EveryUpdate, Executions, fraction_of, sample
+from aggregator.pacing import DelaySpread, EveryUpdate, Executions, FractionInFlight
 from aggregator.strategy import Reject, Server
 from aggregator.strategy.vectors import Sum, add_scaled, plus_scaled, scaled, zero_sum
 from testbed.common.parameters import param
@@ -48,7 +48,7 @@ from testbed.wire.training_job import Job
 
 
 @dataclass(kw_only=True)
-class AFL(EveryUpdate):
+class AFL(EveryUpdate, FractionInFlight):
     """Mean of every device's latest model, a fraction in flight (Forootani and Iervolino, 2025)."""
 
     fraction: float = param(0.5, "C: share of the devices in flight", above=0, at_most=1)
@@ -74,13 +74,8 @@ class AFL(EveryUpdate):
 
     def ended_round(self, update: Update, server: Server) -> Executions | None:
         self._spread.add(update)
-        ends = len(self._spread) >= fraction_of(self.fraction, len(server.devices))
+        ends = len(self._spread) >= self.places(len(server.devices))
         return self._spread.close() if ends else None
-
-    def choose(self, free: Iterable[str], server: Server) -> Iterable[str]:
-        devices, busy = server.devices, server.busy
-        missing = fraction_of(self.fraction, len(devices)) - len(busy)
-        return sample(devices.keys() - busy.keys(), missing, server.random)
 
     def job(self, device: str, server: Server) -> Job:
         return self._spread.slowed(server.job, self.alpha)

@@ -1,7 +1,7 @@
 """AsyncFedED: staleness as a Euclidean distance sets the global learning rate and the local steps of each device.
 
 Wang, Yang, He, Shi, Chen: AsyncFedED: Asynchronous Federated Learning with Euclidean Distance based Adaptive Weight
-Aggregation. 2022, Algorithm 1.
+Aggregation. 2022, arXiv:2205.13797, Algorithm 1.
 
 Symbols
     Δ           x_local − x_base, the pseudo-gradient                           (4)

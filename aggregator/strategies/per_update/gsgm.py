@@ -1,7 +1,8 @@
 """GSGM: fast devices are blocked until every device has delivered; the step is a partial average with momentum.
 
 Wang, Li, Li, Zhou, Li, Xu, Guo: Gradient Scheduling With Global Momentum for Asynchronous Federated Learning in Edge
-Environment. IEEE IoT Journal 9(19), 2022. As the baseline of Zhou et al. 2024 (EAFL), section VI.
+Environment. IEEE IoT Journal 9(19), 2022; a preprint of 2019 is arXiv:1902.07848. As the baseline of Zhou et al. 2024
+(EAFL), section VI.
 
 Symbols
     white list      devices whose update may be applied
@@ -45,24 +46,32 @@ from testbed.wire.training_job import Job
 class GSGM(Strategy):
     """White list, partial average and server momentum (Wang et al., IoT Journal 2022)."""
 
+    own_selection = "waits in turn for every device"
+
     s: int = param(3, "s: gradients in the partial average", at_least=1)
     beta: float = param(0.5, "β: decay of the momentum", at_least=0, below=1)
     eta: float | None = param(None, "η: server learning rate, as a multiple of training.lr; unset: (1 − β)/N", above=0)
 
     _served: set[str] = field(default_factory=set, init=False, repr=False)
     """Devices whose updates were applied since the list was filled. The white list has all others."""
+    _listed: set[str] = field(default_factory=set, init=False, repr=False)
+    """The present devices on the white list."""
     _waiting: deque[Update] = field(default_factory=deque, init=False, repr=False)
     _window: deque[Vector] = field(default_factory=deque, init=False, repr=False)
     """The last s applied updates. Δ is used instead of g, with the opposite sign."""
     _v: Vector | None = field(default=None, init=False, repr=False)
 
     def on_start(self, server: Server) -> Decision:
+        self._listed.update(server.devices)
         return Decision(train={device: self.job(device, server) for device in server.devices})
 
     def on_join(self, device: str, server: Server) -> Decision:
+        if device not in self._served:
+            self._listed.add(device)
         return self._apply_if_due(server, {device: self.job(device, server)})
 
     def on_leave(self, device: str, server: Server) -> Decision:
+        self._listed.discard(device)
         self._refill_if_empty(server)
         return self._apply_if_due(server, {})
 
@@ -77,8 +86,9 @@ class GSGM(Strategy):
         return self._apply_if_due(server, {})
 
     def _refill_if_empty(self, server: Server) -> None:
-        if self._served.issuperset(server.devices):
+        if not self._listed:
             self._served.clear()
+            self._listed.update(server.devices)
 
     def _apply_if_due(self, server: Server, train: dict[str, Job]) -> Decision:
         """Apply one update of a listed device, the one that waits longest; if there are more, wake again at once."""
@@ -88,6 +98,7 @@ class GSGM(Strategy):
         update = self._waiting[place]
         del self._waiting[place]
         self._served.add(update.device)
+        self._listed.discard(update.device)
         self._refill_if_empty(server)
         model, weight = self._step(update, server)
         train |= {device: self.job(device, server) for device in idle_devices([update.device], server)}

@@ -18,6 +18,7 @@ from types import ModuleType
 
 _FOLDER = str(Path(__file__).parents[3])
 _NAMES = ("aggregator", "devices", "profiles", "run_testbed", "testbed")
+_OWN_FILES = tuple(f"{_FOLDER}/{name}{end}" for name in _NAMES for end in ("/", ".py"))
 
 
 class OwnPackages:
@@ -26,6 +27,11 @@ class OwnPackages:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         return PathFinder.find_spec(name, [_FOLDER]) if name in _NAMES else None
+
+
+def has_file(path: str) -> bool:
+    """Whether a file belongs to our packages."""
+    return path.startswith(_OWN_FILES)
 
 
 def is_on_path() -> bool:

@@ -13,6 +13,11 @@ For all other imports it finds nothing. Who asks is read from the stack: it is t
 the import system. The folders at the end of the import path instead would not do: an absent optional module would be
 found there. Nor would the folders only while the named module is imported: what it imports later would be missing, and
 what libraries import meanwhile, because of it, would be looked for there.
+
+Limit. A neighbour that only a library asks for is not found: a module that a pickle names when a library unpickles it,
+or that a new interpreter needs (multiprocessing with ``spawn``), in which there is no finder. From here it cannot be
+distinguished from a module that need not exist. A user imports such a neighbour in the named module: all processes of
+the run have it then. For ``spawn``, its folder must be on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -50,6 +55,10 @@ class UserModules:
         self._named.add(_top(module))
         if self not in sys.meta_path:
             sys.meta_path.append(self)  # after all others: a user's module cannot take the place of another
+
+    def has_found(self, module: str) -> bool:
+        """Whether a profile names this module or its package, or it was found for one of those."""
+        return _top(module) in self._named | self._found
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -42,6 +42,8 @@ class Scripted(Event, frozen=True, kw_only=True):
     do: str
     seconds: Seconds | None = None
     value: Measure | None = None
+    how: str | None = None
+    """The kind of a poison."""
 
 
 class Trained(ComputeEvent, frozen=True, kw_only=True):
@@ -64,4 +66,11 @@ class Abandoned(ComputeEvent, frozen=True, kw_only=True):
     seconds: Seconds
 
 
-DeviceEvent: TypeAlias = Downloaded | Suspended | Scripted | Trained | Uploaded | Abandoned
+class Poisoned(TicketEvent, frozen=True, kw_only=True):
+    """The device falsified the update of a job before its upload, as the script or the recording wants."""
+
+    how: str
+    factor: Measure
+
+
+DeviceEvent: TypeAlias = Downloaded | Suspended | Scripted | Trained | Uploaded | Abandoned | Poisoned

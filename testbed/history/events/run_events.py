@@ -49,6 +49,8 @@ class Joined(Event, frozen=True, kw_only=True):
     cores: list[Count]
     samples: Count
     watts: Watts | None = None
+    compress_updates: str = "none"
+    """How it compresses its updates, as in a profile. The residual of a process with another pid begins with 0."""
 
 
 PROCESS_ENDED, UNREACHABLE = "its process has ended", "it cannot be reached"
@@ -98,7 +100,8 @@ class Canary(Event, frozen=True, kw_only=True):
 class OutOfRange(Event, frozen=True, kw_only=True):
     """The norm of the model has grown to a thousand times that of the first one, and with each further event again.
 
-    The version may be later than the first one that is out of range. ``norm`` is null if it is not finite.
+    The version may be later than the first one that is out of range. ``norm`` is null if it is not finite: the run ends
+    then, and the version is not made.
     """
 
     version: int

@@ -12,11 +12,13 @@ class Dispatched(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     """A new ticket; ``steps`` is the local work it asks for, 0 for the final model.
 
     ``for_cluster``: the model is for a whole cluster and the device is its head, which gives out tickets itself.
+    ``gradient``: for a clustering, the device uploads the last update that it has. No model is sent; ``steps`` is 0.
     """
 
     version: Count
     steps: Count
     for_cluster: bool = False
+    gradient: bool = False
 
 
 class Resent(TicketEvent, frozen=True, kw_only=True):
@@ -85,13 +87,19 @@ class Progressed(TicketEvent, frozen=True, kw_only=True):
     progress: Measure
 
 
-class Adopted(TicketEvent, frozen=True, kw_only=True):
+class Adopted(TicketEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The model of this ticket has reached the head of a cluster, which works on it from ``t`` on.
 
     ``due``: when its download ended. ``t`` is later if the head had handled a later message before.
     """
 
     due: Seconds
+    joined: list[str] = []  # noqa: RUF012  msgspec gives each event its own
+    """With the first model of a cluster: the members that were there, in the order in which they joined the head."""
+
+
+class Carried(TicketEvent, frozen=True, kw_only=True):
+    """A head has taken over the ticket of a former head, when the device that works on it joined (ADR 28)."""
 
 
 class Regrouped(Event, frozen=True, kw_only=True):
@@ -101,7 +109,16 @@ class Regrouped(Event, frozen=True, kw_only=True):
     ticket_range: Count
 
 
-HeadEvent: TypeAlias = Dispatched | Resent | Arrived | Ignored | Rejected | Lost | Superseded | Adopted | Regrouped
+class Paused(Event, frozen=True, kw_only=True):
+    """A head has been asked for a gradient, for a clustering: it merges nothing more until its next model."""
+
+    device: str
+    ticket_range: Count
+
+
+HeadEvent: TypeAlias = (
+    Dispatched | Resent | Arrived | Ignored | Rejected | Lost | Superseded | Adopted | Carried | Regrouped | Paused
+)
 """Events that cluster heads report: about the tickets they give out, models that arrive, and changes of members."""
 
 UPLOAD_GIVEN_UP = "its upload was given up"

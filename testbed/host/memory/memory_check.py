@@ -25,18 +25,23 @@ _VECTORS_ELSEWHERE = 2
 """A delta, and possibly a past model, in the aggregator."""
 _VECTORS_FOR_BASELINE = 3
 """The baseline in double precision (two), and the difference that is not yet confirmed."""
+_VECTORS_FOR_RESIDUAL = 4
+"""The residual, the residual after the update under way, the delta as it was sent, and the compressed bytes."""
 FILES_PER_DEVICE = 8
 FILES_FOR_THE_REST = 256
 
 
-def bytes_needed(devices: int, model_bytes: int = 0, measured: int = 0, *, baselines: bool = False) -> int:
+def bytes_needed(
+    devices: int, model_bytes: int = 0, measured: int = 0, *, baselines: bool = False, residuals: bool = False
+) -> int:
     """Memory for a fleet: its processes, and for each device the vectors on the device and in the aggregator.
 
     ``measured``: the unique memory of a process that has computed steps of this task; 0 if it was not measured.
-    ``baselines``: whether each device keeps a baseline.
+    ``baselines``: whether each device keeps a baseline. ``residuals``: whether devices compress their updates.
     """
     device = measured + _BYTES_BESIDE_STEPS if measured else BYTES_PER_DEVICE + _VECTORS_ON_DEVICE * model_bytes
-    vectors = _VECTORS_ELSEWHERE + (_VECTORS_FOR_BASELINE if baselines else 0)
+    kept = (_VECTORS_FOR_BASELINE if baselines else 0) + (_VECTORS_FOR_RESIDUAL if residuals else 0)
+    vectors = _VECTORS_ELSEWHERE + kept
     return devices * (device + vectors * model_bytes) + BYTES_FOR_THE_REST
 
 

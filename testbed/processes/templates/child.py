@@ -9,7 +9,8 @@ import sys
 import traceback
 from typing import Any
 
-from testbed.common.errors import UserError
+from testbed.common.errors import RunFailed, UserError
+from testbed.common.finders.user_code import in_one_line
 from testbed.processes.templates import template
 from testbed.processes.templates.configs import RoleConfig
 
@@ -30,10 +31,11 @@ def enter(config: RoleConfig, log: str, report: int | None = None) -> None:
         answer.send(problem=str(error), user=True)
         sys.exit(2)
     except Exception as error:  # noqa: BLE001  the last resort of a process: report it, log it, exit with 1
+        line = in_one_line(error, with_type=not isinstance(error, RunFailed))
         with contextlib.suppress(OSError):  # the disk is full: the exit code must do
             traceback.print_exc()
-            sys.stderr.flush()
-        answer.send(problem=f"{type(error).__name__}: {error}", user=False)
+            print(line, file=sys.stderr, flush=True)  # the launcher shows the last line of a log
+        answer.send(problem=line, user=False)
         sys.exit(1)
 
 

@@ -24,6 +24,7 @@ from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
 from testbed.common.files.opened_files import FileMarks, OpenedFiles
+from testbed.common.finders.user_code import in_one_line
 from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.kernel import governor
@@ -146,7 +147,7 @@ def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> Templa
     except UserError as error:
         found = TemplateAnswer(problem=str(error))
     except Exception as error:  # noqa: BLE001  no other process could report it
-        found = TemplateAnswer(problem=f"{type(error).__name__}: {error}", details=traceback.format_exc())
+        found = TemplateAnswer(problem=in_one_line(error), details=traceback.format_exc())
     gc.collect()
     gc.freeze()
     if request.devices >= _MANY_DEVICES:

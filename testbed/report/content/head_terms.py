@@ -86,6 +86,8 @@ class Clusters:
     def _dispatched(self, event: trace.Dispatched) -> None:
         if event.for_cluster:
             self._cluster_tickets.add(event.ticket)
+        elif event.gradient:
+            return  # the clusters exist until the next ones are found
         elif self._now and range_of(event.ticket) not in self._head_ranges:
             self._end(event.t)  # a job from the aggregator itself: there are no clusters any more
 

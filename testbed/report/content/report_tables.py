@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -58,6 +59,7 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("task", run.task or "unknown: there is no profile.toml beside the trace"),
         ("seed", _seeds(header)),
         ("devices", number(summary.devices)),
+        ("compressed updates", _compression(run)),
         ("time", f"{seconds(summary.seconds)} emulated{dilated}"),
         ("began", f"{header.started[:19].replace('T', ' ')} UTC on {header.host}"),
         ("resumed", _resumed(run)),
@@ -67,6 +69,14 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("energy of the host", _host_energy(run)),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _compression(run: RunData) -> str:
+    """The methods of compression, and how many devices use each; empty if none does."""
+    counts = Counter(device.compress_updates for device in run.total.devices.values())
+    if set(counts) <= {"none"}:
+        return ""
+    return ", ".join(f"{method} ({plural(count, 'device')})" for method, count in counts.items())
 
 
 def _resumed(run: RunData) -> str:
@@ -215,7 +225,7 @@ def _ms(value: float) -> str:
 
 # ---- devices
 
-_COUNTS = ("samples", "jobs", "applied", "rejected", "lost", "superseded", "drops", "missed")
+_COUNTS = ("samples", "jobs", "applied", "rejected", "lost", "superseded", "poisoned", "drops", "missed")
 _TIMES = {
     "busy_s": "computing",
     "download_s": "download",

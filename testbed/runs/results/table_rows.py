@@ -75,6 +75,7 @@ class DeviceRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rejected: Annotated[int, doc("updates that the strategy or the engine rejected")]
     lost: Annotated[int, doc("tickets whose device left or gave up the upload")]
     superseded: Annotated[int, doc("tickets that a newer one replaced before they ended")]
+    poisoned: Annotated[int, doc("updates that it falsified before it sent them, by the script or in a replay")] = 0
     drops: Annotated[int, doc("lost transfers")]
     bytes_up: Annotated[int, doc("sent by it, including lost transfers", "bytes")]
     bytes_down: Annotated[int, doc("sent to it, including lost transfers", "bytes")]

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from aggregator.engine.engine import Stalled
-from aggregator.engine.view import BadDecision
+from aggregator.engine.failures import BadDecision, Stalled
 from aggregator.pacing.round_ended import RoundEnded
 from aggregator.strategies.per_update.fedasync import FedAsync
 from aggregator.strategy import Decision, Server, Strategy
@@ -458,14 +457,28 @@ def test_a_strategy_may_dispatch_to_a_second_unreachable_device(scene: Scene) ->
         (lambda server: Decision(rejected={99: "-"}), "rejected ticket 99, which awaits no decision"),
         (lambda server: Decision(model=vector(1.0), applied={2: 1.0}), "applied ticket 2, which awaits no decision"),
         (lambda server: Decision(model=vector(1.0), applied={1: 1.0}, rejected={1: "-"}), "rejected ticket 1, which"),
-        (lambda server: Decision(model=vector(1.0, 2.0)), r"made a model of float32\[2\]"),
-        (lambda server: Decision(model=np.zeros(1)), r"made a model of float64\[1\]"),
+        (lambda server: Decision(model=vector(1.0, 2.0)), r"made a model of float32\[2\]; float32\[1\] is wanted"),
+        (lambda server: Decision(model=np.zeros(1)), r"made a model of float64\[1\]; float32\[1\] is wanted"),
     ],
 )
 def test_the_error_for_an_impossible_decision_names_the_strategy(scene: Scene, answer: Answer, problem: str) -> None:
     scene.answer(answer)
     with pytest.raises(BadDecision, match=f"Scripted {problem}"):
         scene.hand.update("a", 1.0)
+
+
+def test_a_strategy_that_returns_no_decision_is_named_with_its_handler(scene: Scene) -> None:
+    scene.answer(lambda server: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(BadDecision, match=r"Scripted\.on_update returned None and no Decision, after update of a"):
+        scene.hand.update("a", 1.0)
+
+
+def test_an_exception_of_a_strategy_has_a_note_about_its_event(scene: Scene) -> None:
+    scene.hand.update("a", 1.0)
+    scene.answer(lambda server: Decision(train={"a": 1 // 0}))  # type: ignore[dict-item]
+    with pytest.raises(ZeroDivisionError) as failure:
+        scene.hand.leave("b")
+    assert failure.value.__notes__ == ["leave of b, version 1"]
 
 
 # ---- waking

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from aggregator.engine.engine import Stalled
+from aggregator.engine.failures import BadDecision, Stalled
 from aggregator.engine.forecast import CellForecast, NoForecast
-from aggregator.engine.view import BadDecision
 from aggregator.strategies.asafl.grant_orders import GrantRates
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.history import trace
@@ -196,7 +195,7 @@ def test_an_idle_device_has_no_remaining_seconds() -> None:
 # ---- the cell
 
 
-def in_cell(seconds_per_sample: float | None = 0.5, seed: int = 0) -> CellForecast:
+def in_cell(seconds_per_sample: float | None = 0.5, seed: int = 0, compression: str = "none") -> CellForecast:
     spec = device_spec("a")
     near = {
         "name": "a",
@@ -204,6 +203,7 @@ def in_cell(seconds_per_sample: float | None = 0.5, seed: int = 0) -> CellForeca
         "down": Direction(delay=0.25, mbit=8e-6),
         "index": 3,
         "seconds_per_sample": seconds_per_sample,
+        "compress_updates": compression,
     }
     fleet = {"a": type(spec)(**{name: near.get(name, getattr(spec, name)) for name in spec.__slots__})}
     return CellForecast(Cell(), seed, fleet, {"a": 10}, 4)
@@ -240,7 +240,16 @@ def test_fading_depends_only_on_seed_device_and_round() -> None:
     assert sum(snrs) / len(snrs) == pytest.approx(160.0, rel=0.1)  # at 250 m: four times the 40 of the edge
 
 
+@pytest.mark.parametrize(("compression", "bits"), [("none", 32_000), ("int8", 8 * 1004), ("topk:0.01", 8 * 80)])
+def test_the_bits_of_an_upload_are_those_of_the_compressed_update(compression: str, bits: int) -> None:
+    assert in_cell(compression=compression).upload_bits("a", 1000) == bits
+
+
 def test_without_a_cell_there_is_no_forecast() -> None:
-    for question in (lambda: NoForecast().snr("a", 0), lambda: NoForecast().seconds("a", Job())):
+    for question in (
+        lambda: NoForecast().snr("a", 0),
+        lambda: NoForecast().seconds("a", Job()),
+        lambda: NoForecast().upload_bits("a", 1),
+    ):
         with pytest.raises(LookupError, match="a is in no radio cell"):
             question()

@@ -89,8 +89,9 @@ def test_models_and_changes_of_members_are_recorded_and_change_no_account() -> N
     heads = Kept()
     adopted = trace.Adopted(t=1.0, device="h", ticket=3, due=1.0)
     regrouped = trace.Regrouped(t=1.0, device="h", ticket_range=heads.ticket_range)
-    heads.report(adopted, regrouped)
-    assert heads.events == [adopted, regrouped]
+    paused = trace.Paused(t=1.0, device="h", ticket_range=heads.ticket_range)
+    heads.report(adopted, regrouped, paused)
+    assert heads.events == [adopted, regrouped, paused]
     assert (heads.jobs, heads.head_ledgers.in_flight, heads.head_ledgers.tally.dispatched) == ([], 0, 0)
 
 
@@ -100,6 +101,8 @@ def test_models_and_changes_of_members_are_recorded_and_change_no_account() -> N
         trace.Adopted(t=1.0, device="m", ticket=3, due=1.0),
         trace.Regrouped(t=1.0, device="m", ticket_range=1),
         trace.Regrouped(t=1.0, device="h", ticket_range=7),
+        trace.Paused(t=1.0, device="m", ticket_range=1),
+        trace.Carried(t=1.0, device="m", ticket=3),
     ],
 )
 def test_only_the_head_itself_reports_its_models_and_members(forged: trace.HeadEvent) -> None:
@@ -190,6 +193,49 @@ def test_with_the_same_head_the_ticket_range_stays_and_another_head_has_a_later_
     assert kept.head_ledgers.open(0, "h", ["h", "m", "n"], 1.0) == kept.ticket_range
     assert kept.head_ledgers.open(0, "n", ["m", "n"], 1.0) > kept.ticket_range
     assert kept.head_ledgers.close_all(2.0) > kept.ticket_range + 1
+
+
+def test_the_last_open_ticket_of_each_present_device_moves_to_the_ledger_of_its_next_head() -> None:
+    kept = Kept()
+    kept.head_ledgers.open(1, "n", ["n", "o"], 0.0)
+    first = first_ticket(kept.ticket_range + 1) + 1
+    kept.report(*(sent(kept.first + number, name) for number, name in enumerate(("h", "m", "m"))))
+    kept.report(sent(first, "o"), sent(first + 1, "n"), device="n", ticket_range=kept.ticket_range + 1)
+    kept.head_ledgers.close_all(4.0, carried_by={"h", "m", "n"})
+    ended = [(event.ticket, event.device) for event in kept.events if isinstance(event, trace.Superseded)]
+    assert ended == [(kept.first + 1, "m"), (first, "o")]  # m has a later one, and o has gone
+    ticket_range = kept.head_ledgers.open(0, "m", ["m", "n"], 4.0)
+    kept.head_ledgers.open(1, "h", ["h"], 4.0)
+    assert kept.head_ledgers.carried_in(0) == (("m", kept.first + 2), ("n", first + 1))
+    assert (kept.head_ledgers.carried_in(1), kept.head_ledgers.in_flight) == ((("h", kept.first),), 3)
+    # the new head reports how they end; they count as dispatched once
+    kept.report(came(first + 1, "n"), lost(kept.first + 2), device="m", ticket_range=ticket_range)
+    assert kept.kinds()[-2:] == ["Arrived", "Lost"]
+    assert kept.head_ledgers.carried_in(0) == (("n", first + 1),)
+    kept.head_ledgers.bring(result(7, first + 1, device="m"))
+    kept.head_ledgers.settle(7, 5.0, applied=True)
+    assert kept.head_ledgers.tally == Tally(dispatched=5, applied=1, lost=1, superseded=2)
+    assert len(kept.jobs) == 5
+
+
+def test_a_result_from_before_a_clustering_does_not_end_the_tickets_that_are_carried() -> None:
+    kept = Kept()
+    kept.report(sent(kept.first, "h"))
+    own = kept.head_ledgers.close_all(4.0, carried_by={"h"})
+    kept.head_ledgers.open(0, "h", ["h"], 4.0)
+    kept.head_ledgers.lose_merged(result(7, kept.first), 4.5)
+    assert kept.head_ledgers.carried_in(0) == (("h", kept.first),)
+    kept.head_ledgers.lose_merged(result(first_ticket(own) + 1, kept.first), 5.0)
+    assert (kept.kinds()[-1], kept.head_ledgers.in_flight) == ("Lost", 0)
+
+
+def test_a_head_cannot_give_out_a_carried_ticket() -> None:
+    kept = Kept()
+    kept.report(sent(kept.first))
+    kept.head_ledgers.close_all(4.0, carried_by={"m"})
+    ticket_range = kept.head_ledgers.open(0, "m", ["m"], 4.0)
+    with pytest.raises(trace.TraceError, match="does not give out"):
+        kept.report(sent(kept.first), device="m", ticket_range=ticket_range)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from aggregator.engine.engine_invariants import InvariantBroken
 from aggregator.engine.head_ledgers import Brought, HeadLedger, HeadLedgers
 from aggregator.engine.past_models import PastModels
+from aggregator.engine.present_devices import PresentDevices
 from aggregator.engine.ticket_register import TicketRegister
-from aggregator.engine.tickets import PresentDevice
 from aggregator.strategy import Decision, DeviceInfo
 from testbed.history import trace
 from testbed.wire.messages import Update
@@ -56,7 +56,7 @@ class Accounts:
         return self.engine._register
 
     @property
-    def present(self) -> dict[str, PresentDevice]:
+    def present(self) -> PresentDevices:
         return self.engine._present
 
     @property
@@ -136,7 +136,7 @@ def test_a_negative_count_is_reported(accounts: Accounts) -> None:
 
 
 def forget_device(accounts: Accounts) -> None:
-    del accounts.present["c"]
+    accounts.present.remove("c")
 
 
 def share_ticket(accounts: Accounts) -> None:
@@ -194,6 +194,43 @@ def test_a_ticket_that_does_not_belong_to_its_device_is_reported(accounts: Accou
     assert report.removesuffix("; ") in str(broken.value)
 
 
+def hide_device(accounts: Accounts) -> None:
+    del accounts.present._infos["b"]
+
+
+def hide_work(accounts: Accounts) -> None:
+    del accounts.present._tickets["c"]
+
+
+def show_old_ticket(accounts: Accounts) -> None:
+    accounts.present._tickets["c"] = accounts.present._tickets["a"]
+
+
+def forget_question(accounts: Accounts) -> None:
+    accounts.register.open[accounts.ticket("c")].asked = True
+
+
+def change_order(accounts: Accounts) -> None:
+    accounts.present._order["a"] = 99
+
+
+VIEWS: dict[str, Break] = {
+    "the devices are ['a', 'b', 'c', 'h'], but strategies see ['a', 'c', 'h']": hide_device,
+    "['a', 'c'] are busy, but strategies see ['a']": hide_work,
+    "['a', 'c'] are busy, but strategies see ['a', 'c'], or other tickets of them": show_old_ticket,
+    "['c'] wait for a grant, but [] are counted": forget_question,
+    "the order in which devices joined was not kept": change_order,
+}
+
+
+@pytest.mark.parametrize("report", VIEWS)
+def test_a_view_that_differs_from_the_devices_is_reported(accounts: Accounts, report: str) -> None:
+    VIEWS[report](accounts)
+    with pytest.raises(InvariantBroken) as broken:
+        accounts.engine.validate()
+    assert report in str(broken.value)
+
+
 def keep_unneeded(accounts: Accounts) -> None:
     accounts.models.models[7] = vector(1.0)
     accounts.models.holders[7] = 0
@@ -234,7 +271,7 @@ def test_a_model_that_is_kept_for_the_wrong_number_of_holders_is_reported(accoun
 
 
 def leave_head(accounts: Accounts) -> None:
-    del accounts.present["h"]
+    accounts.present.remove("h")
 
 
 def empty_cluster(accounts: Accounts) -> None:
@@ -309,7 +346,7 @@ HEADS: dict[str, Break] = {
     "which is no cluster job of h": bring_for_a_device,
     "which is no cluster job of c": bring_for_another_head,
     "which has not arrived": bring_before_the_result,
-    "ticket 3 is merged in a result of h, but is not of its range": bring_a_ticket_of_the_aggregator,
+    "ticket 3 is merged in a result of h, but no head gave it out": bring_a_ticket_of_the_aggregator,
     "is merged in a result of h, but is still open in its ledger": bring_a_ticket_that_is_open,
 }
 

@@ -8,22 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.engine.engine import Stalled
+from aggregator.engine.failures import Stalled
 from aggregator.strategy import Decision, Server, Strategy
+from devices.link import next_tick
+from testbed.history import trace
 from testbed.wire.messages import Train, Update
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, check_memory
 from tests.aggregator.strategies.test_contract import CONTRACT_ROWS, every_strategy
 from tests.properties import examples
 
 NAMES = ("a", "b", "c", "d", "e")
+ON_DROP = ("retry", "next_tick", "give_up")
 UNFIT = (float("nan"), float("inf"), 2e19)
 
 
 class History:
-    """Lets events happen to a fleet. A number selects a device or an event, modulo the number of choices."""
+    """Lets events happen to a fleet. A number selects a device or an event, modulo the number of choices.
 
-    def __init__(self, strategy: Strategy, present: int) -> None:
-        self.hand = ByHand(strategy, (0.0, 0.0, 0.0))
+    ``old_base``: devices train on the model that they have if a download is lost, where the strategy allows that.
+    ``on_drop``: what they do after a lost upload. (A profile allows give_up only without old_base.)
+    """
+
+    def __init__(self, strategy: Strategy, present: int, *, old_base: bool, on_drop: str) -> None:
+        self.on_drop = on_drop
+        self.hand = ByHand(strategy, (0.0, 0.0, 0.0), keeps_base=old_base and strategy.keeps_old_base)
         self.hand.start(**{name: 1 + number for number, name in enumerate(NAMES[:present])})
 
     def _one(self, names: object, number: int) -> str | None:
@@ -57,8 +65,22 @@ class History:
         if device := self._busy(number):
             self.hand.update(device, 1.0, 1.0, 1.0, samples=0)
 
-    def gives_up(self, number: int) -> None:
+    def updates_on_an_old_base(self, number: int) -> None:
+        """Pass an update on the model of the update before; a device that has none is sent its model again."""
         if device := self._busy(number):
+            earlier = [event.version for event in self.hand.events(trace.Arrived) if event.device == device]
+            if earlier and self.hand.keeps_base:
+                self.hand.update(device, 1.0, -1.0, 1.0, version=earlier[-1])
+            else:
+                self.loses_a_download(number)
+
+    def loses_an_upload(self, number: int) -> None:
+        """Give it up; or let time pass, after which any device may deliver."""
+        if self.on_drop == "retry":
+            self.time_passes(number)
+        elif self.on_drop == "next_tick":
+            self.hand.now = next_tick(self.hand.now, 1.0)
+        elif device := self._busy(number):
             self.hand.give_up(device)
 
     def loses_a_download(self, number: int) -> None:
@@ -131,7 +153,8 @@ HAPPENINGS = (
     History.brings_an_unfit_delta,
     History.claims_another_version,
     History.claims_no_samples,
-    History.gives_up,
+    *[History.loses_an_upload] * 2,
+    *[History.updates_on_an_old_base] * 2,
     History.loses_a_download,
     History.repeats_an_old_ticket,
     *[History.asks] * 2,
@@ -147,11 +170,15 @@ histories = st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 7)), 
 
 @every_strategy
 @examples(500)
-@given(present=st.integers(0, 4), happenings=histories)
+@given(present=st.integers(0, 4), happenings=histories, old_base=st.booleans(), on_drop=st.sampled_from(ON_DROP))
 def test_a_strategy_never_waits_for_an_update_that_cannot_arrive(
-    make: Callable[[], Strategy], present: int, happenings: list[tuple[Callable[[History, int], None], int]]
+    make: Callable[[], Strategy],
+    present: int,
+    happenings: list[tuple[Callable[[History, int], None], int]],
+    old_base: bool,
+    on_drop: str,
 ) -> None:
-    history = History(make(), present)
+    history = History(make(), present, old_base=old_base, on_drop=on_drop)
     for happens, number in happenings:
         happens(history, number)
         history.check()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -14,7 +13,7 @@ from aggregator.strategy import Reject, Server
 from testbed.history import trace
 from testbed.wire.messages import Update
 from tests.aggregator.strategies.by_hand import ByHand
-from tests.aggregator.strategies.test_contract import MeanOfK, MeanOfTick
+from tests.aggregator.strategies.test_contract import MeanOfK, MeanOfRound, MeanOfTick
 
 
 def tickets(hand: ByHand) -> list[int]:
@@ -154,20 +153,66 @@ def test_deltas_of_zero_on_the_current_model_leave_it_unchanged(strategy: type[K
 # ---- EveryRound
 
 
-@dataclass(kw_only=True)
-class AllEqual(EveryRound):
-    def choose(self, server: Server) -> Iterable[str]:
-        return server.devices
-
-    def share(self, update: Update, server: Server) -> float:
-        return 1.0
-
-
-def of_rounds(*names: str, deadline: float | None = None) -> ByHand:
-    hand = ByHand(AllEqual(deadline=deadline))
+def of_rounds(*names: str, deadline: float | None = None, keeps_base: bool = False) -> ByHand:
+    hand = ByHand(MeanOfRound(deadline=deadline), keeps_base=keeps_base)
     hand.start(**dict.fromkeys(names, 1))
     hand.dispatched()
     return hand
+
+
+def test_an_update_on_an_old_base_counts_in_the_round_that_waits_for_it() -> None:
+    hand = of_rounds("a", "b", keeps_base=True)
+    hand.update("a", 2.0)
+    hand.update("b", 4.0)
+    assert (hand.model, hand.dispatched()) == ([3.0], ["a", "b"])
+    hand.update("a", 2.0, version=0)  # the download of version 1 was lost, and it has trained the model that it had
+    hand.update("b", 4.0)
+    assert (hand.model, hand.dispatched()) == ([6.0], ["a", "b"])
+    assert [made.staleness for made in hand.events(trace.Aggregated)] == [[0, 0], [1, 0]]
+    assert hand.engine.tally.rejected == 0
+
+
+def test_a_round_of_one_device_on_an_old_base_does_not_stall() -> None:
+    hand = of_rounds("a", keeps_base=True)
+    hand.update("a", 1.0)
+    for _ in range(3):
+        hand.update("a", 1.0, version=0)
+    assert (hand.model, hand.engine.version) == ([4.0], 4)
+
+
+def test_an_update_on_an_old_base_is_too_late_for_a_round_that_has_closed() -> None:
+    hand = of_rounds("a", "b", deadline=1.0, keeps_base=True)
+    hand.update("a", 2.0)
+    hand.update("b", 4.0)
+    first = hand.train("b")
+    hand.update("a", 2.0)
+    hand.wake()  # the round of version 1 closes without b, which is restarted on version 2
+    hand.update("b", 4.0, train=first, version=0)
+    assert (hand.engine.version, hand.engine.tally.superseded) == (2, 1)
+    hand.update("b", 4.0, version=0)  # now it is the round of version 2 that waits for it
+    hand.update("a", 0.0)
+    assert (hand.engine.version, hand.model) == (3, [7.0])  # 3, + 2, + (4 + 0)/2
+
+
+@dataclass(kw_only=True)
+class ByFirstNumber(EveryRound):
+    """The share of an update is the first number of its Δ, or 0."""
+
+    def share(self, update: Update, server: Server) -> float:
+        return max(0.0, float(update.delta[0]))
+
+
+def test_a_round_whose_shares_add_up_to_zero_makes_a_version_that_changes_nothing() -> None:
+    hand = ByHand(ByFirstNumber(), (5.0,))
+    hand.start(a=1, b=1)
+    hand.update("a", -1.0)
+    hand.update("b", -2.0)
+    assert (hand.model, hand.engine.version) == ([5.0], 1)
+    assert hand.events(trace.Aggregated)[-1].weights == [0.0, 0.0]
+    assert hand.engine.tally.applied == 2
+    hand.update("a", -1.0)
+    hand.update("b", 2.0)  # the next round is as any other: 5 + (0·(−1) + 2·2)/2
+    assert (hand.model, hand.events(trace.Aggregated)[-1].weights) == ([7.0], [0.0, 1.0])
 
 
 def test_a_round_that_all_devices_leave_closes_with_the_updates_so_far() -> None:

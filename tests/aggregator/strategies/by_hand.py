@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from aggregator.engine.engine import Engine
 from aggregator.strategy import DeviceInfo, Strategy
 from testbed.history import trace
-from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, Train, TrainsSent, Update, Vector
+from testbed.wire.messages import Ask, Grant, Heartbeat, JoinCluster, SendGradient, Train, TrainsSent, Update, Vector
 from testbed.wire.training_job import Job
 
 E = TypeVar("E", bound=trace.Event)
@@ -58,8 +59,9 @@ def validated(engine: G) -> G:
 
 
 def check_memory(engine: Engine) -> None:
-    """Past models are kept for open tickets only."""
-    assert engine.models_kept <= engine.in_flight + 1
+    """Past models are kept for open tickets, and for devices that keep their base."""
+    bases = sum(info.keeps_base for info in engine.devices.values())
+    assert engine.models_kept <= engine.in_flight + bases + 1
 
 
 @dataclass(kw_only=True)
@@ -69,9 +71,14 @@ class PlainForecast:
     bandwidth: float = 64.0
     snrs: Mapping[str, float] = field(default_factory=dict)
     computing: Mapping[str, float] = field(default_factory=dict)
+    bits: Mapping[str, int] = field(default_factory=dict)
+    """Of the compressed updates of a device; others are not compressed."""
 
     def snr(self, device: str, version: int) -> float:
         return self.snrs.get(device, 1.0)  # log2(1 + 1) = 1: a bit per second and hertz
+
+    def upload_bits(self, device: str, size: int) -> int:
+        return self.bits.get(device, 32 * size)
 
     def seconds(self, device: str, job: Job) -> float:
         return self.computing.get(device, 1.0)
@@ -91,9 +98,14 @@ class ByHand:
         job: Job | None = None,
         seed: int = 0,
         forecast: PlainForecast | None = None,
+        keeps_base: bool = False,
     ) -> None:
-        self.now = 0.0
+        """``keeps_base``: whether devices train on the model that they have if a download is lost."""
+        self.now, self.keeps_base = 0.0, keeps_base
         self.sent: list[tuple[str, Train]] = []
+        """After a signal of a clustering: the last Train of the device, which its gradient is based on, with the ticket
+        of the signal."""
+        self.signals: list[tuple[str, SendGradient]] = []
         self.granted: list[tuple[str, Grant]] = []
         self.groups: list[tuple[str, JoinCluster]] = []
         self.counts: list[tuple[str, int]] = []
@@ -111,7 +123,7 @@ class ByHand:
             )
         )
 
-    def _send(self, device: str, message: Train | TrainsSent | Grant | JoinCluster) -> None:
+    def _send(self, device: str, message: Train | SendGradient | TrainsSent | Grant | JoinCluster) -> None:
         if device in self.unreachable:
             raise ConnectionError(device)
         if isinstance(message, Grant):
@@ -120,6 +132,10 @@ class ByHand:
             self.groups.append((device, message))
         elif isinstance(message, TrainsSent):
             self.counts.append((device, message.trains))
+        elif isinstance(message, SendGradient):
+            self.signals.append((device, message))
+            past = next((train for name, train in reversed(self.sent) if name == device), self.sent[0][1])
+            self.sent.append((device, replace(past, ticket=message.ticket, number=message.number, for_cluster=False)))
         else:
             self.sent.append((device, message))
 
@@ -132,7 +148,8 @@ class ByHand:
         self.engine.start(self.now)
 
     def join(self, device: str, samples: int = 1, trains: int | None = None) -> None:
-        self.engine.join(DeviceInfo(name=device, samples=samples), self.now, trains)
+        info = DeviceInfo(name=device, samples=samples, keeps_base=self.keeps_base)
+        self.engine.join(info, self.now, trains)
 
     def leave(self, device: str) -> None:
         self.engine.leave(device, "it is gone", self.now)

@@ -9,21 +9,31 @@ import numpy as np
 import pytest
 
 from aggregator.engine.engine import Engine
-from aggregator.pacing import EveryK, EveryTick
+from aggregator.pacing import EveryK, EveryRound, EveryTick, EveryUpdate
 from aggregator.strategies import STRATEGIES
 from aggregator.strategies.asafl.asafl import ASAFL
 from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategies.grouped.fedat import FedAT
+from aggregator.strategies.grouped.fedcompass import FedCompass
+from aggregator.strategies.per_k.ca2fl import CA2FL
+from aggregator.strategies.per_k.fadas import FADAS
 from aggregator.strategies.per_k.fedbuff import FedBuff
+from aggregator.strategies.per_k.krum import Krum
+from aggregator.strategies.per_k.median import Median
 from aggregator.strategies.per_k.safl import SAFL
 from aggregator.strategies.per_k.safl_sc import SAFLSC
 from aggregator.strategies.per_k.safl_weighted import SAFLWeighted
+from aggregator.strategies.per_k.trimmed_mean import TrimmedMean
 from aggregator.strategies.per_k.twafl import TWAFL
 from aggregator.strategies.per_k.wkafl import WKAFL
 from aggregator.strategies.per_round.fedavg import FedAvg
+from aggregator.strategies.per_round.fedopt import FedOpt
 from aggregator.strategies.per_round.fedprox import FedProx
 from aggregator.strategies.per_round.syncfl import SyncFL
 from aggregator.strategies.per_tick.audg import AUDG
 from aggregator.strategies.per_tick.psurdg import PSURDG
+from aggregator.strategies.per_update.ace import ACE
+from aggregator.strategies.per_update.aced import ACED
 from aggregator.strategies.per_update.afl import AFL
 from aggregator.strategies.per_update.asyncfeded import AsyncFedED
 from aggregator.strategies.per_update.fedasync import FedAsync
@@ -51,16 +61,32 @@ class MeanOfTick(EveryTick):
         return [1 / len(updates) for _ in updates]  # also called for an empty tick
 
 
+@dataclass(kw_only=True)
+class MeanOfRound(EveryRound):
+    """The smallest strategy on EveryRound."""
+
+    def share(self, update: Update, server: Server) -> float:
+        return 1.0
+
+
 CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "fedavg": FedAvg,
     "fedavg, half of the devices": lambda: FedAvg(fraction=0.5),
     "fedavg, deadline": lambda: FedAvg(deadline=1.5),
     "fedavg, half of the devices, deadline": lambda: FedAvg(fraction=0.5, deadline=1.5),
+    "fedavg, momentum": lambda: FedAvg(optimizer="momentum", eta=0.5, beta1=0.5),
+    "fedopt, adam": lambda: FedOpt(eta=0.5),
+    "fedopt, yogi": lambda: FedOpt(optimizer="yogi", eta=0.5, beta1=0.5),
+    "fedopt, adagrad": lambda: FedOpt(optimizer="adagrad", eta=2.0),
     "fedasync, constant": lambda: FedAsync(damping="constant"),
     "fedasync, polynomial": lambda: FedAsync(damping="polynomial"),
     "fedasync, hinge": lambda: FedAsync(damping="hinge", b=1.0),
+    "fedasync, hinge in seconds": lambda: FedAsync(damping="hinge", b=1.0, tau_unit="seconds", rho=0.1),
     "asyncfeded": AsyncFedED,
     "asyncfeded, bounded": lambda: AsyncFedED(gamma_max=2.0),
+    "ace": ACE,
+    "aced": ACED,
+    "aced, only the latest": lambda: ACED(tau_algo=0),
     "afl, half in flight": AFL,
     "afl, all in flight": lambda: AFL(fraction=1.0, alpha=0.0),
     "afl, one in flight": lambda: AFL(fraction=0.1),
@@ -75,6 +101,10 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "asafl, greedy": lambda: ASAFL(control="greedy", rounds=60, budget=60.0),
     "asafl, myopic": lambda: ASAFL(control="myopic", rounds=60, budget=60.0),
     "asafl, equal shares": lambda: ASAFL(rounds=60, budget=60.0, allocation="equal"),
+    "asafl, eba": lambda: ASAFL(rounds=60, budget=60.0, allocation="eba"),
+    "asafl, synchronous": lambda: ASAFL(control="synchronous", degree=2),
+    "asafl, light, synchronous": lambda: ASAFL(control="synchronous", degree=2, memory="light"),
+    "synchronous in a cell": lambda: ASAFL(control="synchronous", degree=3, calibrated=False),
     "asafl, by heartbeats": lambda: ASAFL(rounds=60, budget=60.0, estimate="beats"),
     "asafl, light": lambda: ASAFL(rounds=60, budget=60.0, memory="light"),
     "asafl, light, two of them": lambda: ASAFL(control="fixed", degree=2, memory="light"),
@@ -85,11 +115,31 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "sync-fl": SyncFL,
     "sync-fl, half of the devices": lambda: SyncFL(fraction=0.5),
     "fedprox": lambda: FedProx(mu=0.5),
+    "fedat": lambda: FedAT(tiers=2),
+    "fedat, a tier for each device": lambda: FedAT(tiers=9, mu=0.0),
+    "fedat, one device of each tier": lambda: FedAT(tiers=2, fraction=0.5),
+    "fedat, one tier": lambda: FedAT(tiers=1),
     "fedbuff": lambda: FedBuff(k=3),
+    "fedbuff, momentum": lambda: FedBuff(k=3, optimizer="momentum"),
+    "fedbuff, adam": lambda: FedBuff(k=3, optimizer="adam", eta=0.3),
+    "ca2fl": lambda: CA2FL(k=3),
+    "fadas": lambda: FADAS(k=3, eta=0.3),
+    "fadas, scaled": lambda: FADAS(k=2, eta=0.5, tau_c=1, slower="scaled"),
     "audg": lambda: AUDG(interval=0.5),
     "audg, equal": lambda: AUDG(interval=1.5, weighting="equal"),
+    "audg, normalised": lambda: AUDG(interval=0.5, normalised=True),
     "psurdg": lambda: PSURDG(interval=1.5),
     "psurdg, equal": lambda: PSURDG(interval=2.5, weighting="equal"),
+    "psurdg, normalised": lambda: PSURDG(interval=1.5, normalised=True),
+    "fedcompass": FedCompass,
+    "fedcompass, few steps": lambda: FedCompass(q_min=1, q_max=6, mu=0.5),
+    "fedcompass, no latency": lambda: FedCompass(q_min=5, q_max=10, lam=1.0),
+    "median": lambda: Median(k=3),
+    "median, an even number": lambda: Median(k=4),
+    "trimmed-mean": lambda: TrimmedMean(k=4),
+    "trimmed-mean, nothing removed": lambda: TrimmedMean(k=3, beta=0.0),
+    "krum": lambda: Krum(k=3),
+    "krum, the mean of two": lambda: Krum(k=4, m=2),
     "safl": lambda: SAFL(k=3),
     "safl-sc": lambda: SAFLSC(k=2, tau_0=1),
     "safl-sc, no patience": lambda: SAFLSC(k=2, tau_0=0),
@@ -100,13 +150,50 @@ CONTRACT_ROWS: dict[str, Callable[[], Strategy]] = {
     "gsgm": GSGM,
     "gsgm, no momentum": lambda: GSGM(s=1, beta=0.0),
     "eafl": lambda: EAFL(clusters=4, every=3),
+    "eafl, devices train for every clustering": lambda: EAFL(clusters=4, every=3, fresh=True),
     "eafl, fewer clusters than devices": lambda: EAFL(clusters=2, every=5, phi=0.5, patience=3.0),
     "eafl, clustered once, heads asynchronous": lambda: EAFL(clusters=3, gdc=False, dsa=False),
     "eafl, little patience": lambda: EAFL(clusters=2, every=2, patience=1.2, dsa=False),
     "every k": lambda: MeanOfK(k=3),
     "every tick": lambda: MeanOfTick(interval=0.5),
+    "every round": MeanOfRound,
+    "every round, half of the devices, deadline": lambda: MeanOfRound(fraction=0.5, deadline=1.5),
+    "every update": EveryUpdate,
+    "fedasync, two in flight, uniform": lambda: FedAsync(in_flight=2, sampling="uniform"),
+    "fedasync, two in flight, in turn": lambda: FedAsync(in_flight=2, sampling="round-robin"),
+    "fedasync, one in flight, by samples": lambda: FedAsync(in_flight=1, sampling="by_samples"),
+    "afl, three in flight, in turn": lambda: AFL(in_flight=3, sampling="round-robin"),
+    "safl, two in flight, uniform": lambda: SAFL(k=2, in_flight=2, sampling="uniform"),
+    "safl, three in flight, in turn": lambda: SAFL(k=2, in_flight=3, sampling="round-robin"),
+    "safl-sc, two in flight, by samples": lambda: SAFLSC(k=2, tau_0=0, in_flight=2, sampling="by_samples"),
+    "fedbuff, two in flight, uniform": lambda: FedBuff(k=3, in_flight=2),
+    "audg, two in flight, uniform": lambda: AUDG(interval=0.5, in_flight=2, sampling="uniform"),
+    "audg, three in flight, in turn": lambda: AUDG(interval=0.5, in_flight=3, sampling="round-robin"),
+    "psurdg, two in flight, by samples": lambda: PSURDG(interval=1.5, in_flight=2, sampling="by_samples"),
+    "fedavg, two in flight, uniform": lambda: FedAvg(in_flight=2, sampling="uniform"),
+    "fedavg, one in flight, in turn": lambda: FedAvg(in_flight=1, sampling="round-robin"),
+    "fedavg, two in flight, by samples, deadline": lambda: FedAvg(in_flight=2, sampling="by_samples", deadline=1.5),
+    "every k, half of the devices": lambda: MeanOfK(k=2, in_flight=0.5),
 }
 every_strategy = pytest.mark.parametrize("make", CONTRACT_ROWS.values(), ids=CONTRACT_ROWS.keys())
+
+PACES = (
+    "fedavg",
+    "fedavg, half of the devices, deadline",
+    "fedprox",
+    "sync-fl, half of the devices",
+    "every round",
+    "every k",
+    "safl-sc",
+    "every tick",
+    "psurdg",
+    "every update",
+    "afl, half in flight",
+    "gsgm",
+    "asafl, two of them",
+    "asafl, synchronous",
+)
+"""Rows with different paces."""
 
 FALLS_TO = 0.2
 """The optima lie within 1.5 of their mean, the mean 12 from the start. Asynchronous strategies end among the optima,
@@ -172,6 +259,34 @@ def test_it_survives_lost_messages_and_devices_that_leave_and_return(make: Calla
     fleet.run(until=60.0)
     assert fleet.engine.version >= version + 5
     assert fleet.distance() < FALLS_TO * before
+
+
+@pytest.mark.parametrize("on_drop", ["retry", "next_tick", "give_up"])
+@pytest.mark.parametrize("on_lost_download", ["wait", "old_base"])
+@pytest.mark.parametrize("pace", PACES)
+def test_it_survives_lost_transfers_whatever_devices_do_then(pace: str, on_lost_download: str, on_drop: str) -> None:
+    """(A profile with old_base and give_up is refused: a device then has a newer model than the aggregator knows.)"""
+    keeps = on_lost_download == "old_base"
+    lost = {"lost_downloads": range(2, 60, 3), "lost_uploads": range(3, 60, 4)}
+    fleet = fleet_of(CONTRACT_ROWS[pace], keeps_base=keeps, on_drop=on_drop, **lost)
+    for second, name in enumerate(fleet.devices):
+        fleet.at(6.0 + 2 * second, fleet.kill, name)
+        fleet.at(7.0 + 2 * second, fleet.restart, name)
+    before = fleet.distance()
+    fleet.run(until=30.0, check=check_memory)
+    old = [event for event in fleet.trace if isinstance(event, trace.Arrived) and event.version < sent(fleet, event)]
+    assert bool(old) == keeps
+    version = fleet.engine.version
+    fleet.run(until=60.0, check=check_memory)
+    assert fleet.engine.version >= version + 5
+    assert fleet.distance() < FALLS_TO * before
+
+
+def sent(fleet: Fleet, arrived: trace.Arrived) -> int:
+    """Return the version that was sent with the ticket of this update."""
+    return next(
+        event.version for event in fleet.trace if isinstance(event, trace.Dispatched) and event.ticket == arrived.ticket
+    )
 
 
 @every_strategy

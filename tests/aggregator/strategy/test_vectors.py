@@ -156,3 +156,49 @@ def test_sums_over_nine_million_numbers_are_exact_to_five_digits() -> None:
     assert abs(vectors.cosine(a, a) - 1) < 1e-5
     assert abs(vectors.sum_of_squares(a) / expected**2 - 1) < 1e-5
     assert abs(vectors.distance(a, np.zeros_like(a)) / expected - 1) < 1e-5
+
+
+@every_size
+def test_add_squares_adds_in_place(size: int) -> None:
+    target, source = exact(drawn(size, 1)), drawn(size, 2)
+    expected = target + 0.3 * exact(source) ** 2
+    vectors.add_squares(target, 0.3, source)
+    np.testing.assert_allclose(target, expected, rtol=1e-12)
+
+
+@every_size
+def test_approach_squares_moves_towards_the_squares_by_a_share_of_them(size: int) -> None:
+    source = drawn(size, 2)
+    target = np.abs(exact(drawn(size, 1)))
+    target[: size // 3] = exact(source)[: size // 3] ** 2  # these are equal, and stay
+    squares = exact(source) ** 2
+    expected = target - 0.3 * squares * np.sign(target - squares)
+    vectors.approach_squares(target, 0.3, source)
+    np.testing.assert_allclose(target, expected, rtol=1e-12, atol=1e-15)
+
+
+@every_size
+def test_plus_ratio_makes_a_new_vector(size: int) -> None:
+    base, above, below = drawn(size, 1), drawn(size, 2), exact(drawn(size, 3)) ** 2
+    base.flags.writeable = above.flags.writeable = below.flags.writeable = False
+    result = vectors.plus_ratio(base, -2.5, above, below, 0.1)
+    np.testing.assert_allclose(result, exact(base) - 2.5 * exact(above) / (np.sqrt(below) + 0.1), rtol=1e-5, atol=1e-6)
+    assert result.dtype == np.float32
+
+
+def test_squares_of_large_numbers_do_not_overflow() -> None:
+    target = np.zeros(1)
+    vectors.add_squares(target, 1.0, vector(1e30))
+    assert target[0] == pytest.approx(1e60)
+
+
+@every_size
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_trimmed_mean_leaves_the_smallest_and_largest_values_out(size: int, cut: int) -> None:
+    drawn_ones = [drawn(size, seed) for seed in range(5)]
+    for each in drawn_ones:
+        each.flags.writeable = False
+    result, kept = vectors.trimmed_mean(drawn_ones, cut)
+    ordered = np.sort([exact(each) for each in drawn_ones], axis=0)
+    np.testing.assert_allclose(result, ordered[cut : 5 - cut].mean(axis=0), rtol=1e-5, atol=1e-6)
+    assert (result.dtype, sum(kept)) == (np.float32, (5 - 2 * cut) * size)

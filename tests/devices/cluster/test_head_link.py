@@ -6,11 +6,12 @@ import dataclasses
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from devices.cluster.head_link import HeadLink
 from testbed.history.trace import Downloaded, Uploaded
-from testbed.wire.messages import Train, Update
+from testbed.wire.messages import SendGradient, Train, Update
 from testbed.wire.ticket_ranges import CLUSTER_JOBS
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import vector
@@ -153,3 +154,56 @@ def test_all_transfers_stop_when_the_cluster_ends() -> None:
     link.receive(model(), 1.0)
     link.drop()
     assert (link.take(9.0), link.current, link.down_due) == (None, 0, math.inf)
+
+
+def signal(ticket: int = 8, sent: float = 3.0) -> SendGradient:
+    return SendGradient(ticket=ticket, number=FIRST + 1, sent=sent)
+
+
+def gradient() -> Update:
+    return msgspec.structs.replace(result(4), merged=())
+
+
+def test_a_gradient_is_uploaded_with_the_ticket_of_the_signal_and_its_bytes_count() -> None:
+    link = head_link()
+    link.send_gradient(signal(), gradient(), 3.0, 3.01)
+    assert (link.current, link.finished, link.up_due) == (8, 8, 3.45)
+    link.advance(3.5)
+    [sent] = link.outbox
+    assert (sent.ticket, sent.version, sent.due, list(sent.delta)) == (8, 3, 3.5, [0.5, 0.5])
+    [event] = link.events
+    assert isinstance(event, Uploaded)
+    assert (event.ticket, event.job, event.sent, event.bytes) == (8, FIRST + 1, 3.0, 8)
+    assert (link.current, link.finished) == (0, 8)
+
+
+def test_a_gradient_that_is_computed_a_moment_later_is_uploaded_then() -> None:
+    link = head_link()
+    link.send_gradient(signal(sent=1.9), gradient(), 1.9, 1.9)
+    assert link.up_due == 2.0 + 0.45  # its computing ends at 2
+
+
+def test_a_device_without_a_gradient_shows_the_signal_as_finished() -> None:
+    link = head_link()
+    link.send_gradient(signal(), None, 3.0, 3.0)
+    assert (link.current, link.finished, link.up_due) == (0, 8, math.inf)
+
+
+def test_a_signal_ends_the_result_under_way_and_the_same_signal_again_changes_nothing() -> None:
+    losses: Losses = []
+    link = head_link(lost=losses)
+    link.receive(model(), 1.0)
+    link.take(1.3)
+    link.send(result(), model(), 2.0)
+    link.send_gradient(signal(sent=2.1), gradient(), 2.1, 2.1)
+    assert losses == [(7, "its head was asked for a gradient meanwhile", 2.1)]
+    link.send_gradient(signal(sent=2.2), gradient(), 2.2, 2.2)
+    link.advance(3.0)
+    assert [(update.ticket, update.due) for update in link.outbox] == [(8, 2.6)]
+
+
+def test_a_gradient_that_is_given_up_is_not_tried_again() -> None:
+    link = head_link(FixedTimetable(uploads={(FIRST + 1, 0): LOST}), on_drop="give_up")
+    link.send_gradient(signal(), gradient(), 3.0, 3.0)
+    link.advance(9.0)
+    assert (link.current, link.finished, link.outbox, link.drops) == (0, 8, [], 1)

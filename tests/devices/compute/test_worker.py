@@ -13,6 +13,7 @@ import pytest
 
 from devices.compute.trainer import Steps
 from devices.compute.worker import Worker
+from testbed.common.errors import RunFailed
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 
@@ -127,6 +128,17 @@ def test_a_stopped_worker_can_be_given_many_jobs_without_waiting(make: Callable[
     worker.resume()
     collect(worker, 1)
     assert worker.result().tolist() == [100.0] * SIZE
+
+
+def test_an_exception_in_the_worker_is_raised_in_the_device_with_its_line(make: Callable[..., Worker]) -> None:
+    def failing(job: Job, base: Vector, number: int) -> Steps:
+        yield 1.0
+        raise ValueError("my own bug")
+
+    worker = make(failing)
+    worker.begin(Job(steps=2), model(1.0), 0)
+    with pytest.raises(RunFailed, match=r"test_worker\.py:\d+, in failing: ValueError: my own bug"):
+        collect(worker, 2)
 
 
 def test_a_worker_ends_with_its_device() -> None:

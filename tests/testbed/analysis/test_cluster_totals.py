@@ -6,10 +6,12 @@ import math
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from testbed.analysis import run_tables, trace_reading
 from testbed.analysis.totals import totals
 from testbed.fidelity.evidence import gather
+from testbed.fidelity.measurements import Delivery
 from testbed.history import trace
 from testbed.replay import recording
 from testbed.wire.ticket_ranges import CLUSTER_JOBS, first_ticket
@@ -100,6 +102,46 @@ def test_the_certificate_counts_every_ticket_once_and_does_not_judge_a_head_by_i
     assert (found.out_of_order, found.bytes_wrong) == (0, 0)
     assert math.isfinite(found.computed["m"].trips_asked)
     assert found.computed["h"].trips == 0
+
+
+SIGNAL = LEAD + 1
+CARRIED: list[trace.Event] = [
+    *EVENTS[:9],
+    moved(trace.Downloaded, OWN + 1, "m", 0, 1.5),
+    arrived(OWN + 1, "m", 4.0),
+    trace.Dispatched(t=5.0, device="m", ticket=SIGNAL, version=1, steps=0, gradient=True),
+    arrived(SIGNAL, "m", 5.5, staleness=1),
+    trace.Rejected(t=5.5, device="m", ticket=SIGNAL, reason="for clusters"),
+    trace.Clustered(t=5.5, version=1, clusters=[["h", "m"]], purity=1.0),
+    trace.Grouped(t=5.5, cluster=0, ticket_range=4, head="h", members=["h", "m"], quorum=1),
+    arrived(OWN + 1, "m", 6.0, staleness=1),
+    moved(trace.Uploaded, OWN + 1, "m", 0, 3.5),
+    moved(trace.Uploaded, SIGNAL, "m", CLUSTER_JOBS, 5.0),
+    replace(moved(trace.Uploaded, OWN + 1, "m", 0, 5.5), attempt=1),
+    histories.stopped(8.0),
+]
+"""The update of m waits at its head; m sends it as its gradient, and uploads it to its next head."""
+
+
+def test_an_update_that_is_uploaded_to_two_heads_arrives_twice_in_time_and_is_no_round_trip() -> None:
+    deliveries: list[Delivery] = []
+    found = gather(CARRIED, deliveries.append)
+    uploads = [(each.job, each.attempt, each.arrived) for each in deliveries if each.up]
+    assert uploads == [(0, 0, 4.0), (CLUSTER_JOBS, 0, 5.5), (0, 1, 6.0)]
+    assert (found.bytes_wrong, found.out_of_order, found.too_early) == (0, 0, 0)
+    assert (found.computed["m"].trips, found.settled_twice) == (0, 0)
+
+
+def test_a_carried_update_that_waits_for_the_first_model_of_its_head_is_not_missing() -> None:
+    events = [event for event in CARRIED if not (isinstance(event, trace.Arrived) and event.t == 6.0)]
+    assert gather(events).bytes_wrong == 0
+
+
+def test_a_gradient_is_no_job_and_counts_at_the_aggregator() -> None:
+    total = totals(CARRIED)
+    assert (total.devices["m"].jobs, total.rejected, total.final_sent) == (1, 1, {})
+    assert {row.device: row.to_aggregator for row in run_tables.device_rows(total)} == {"h": 0, "m": 1}
+    assert set(recording.gather(CARRIED, use="asked")["m"]) == {0}
 
 
 def test_a_recording_contains_jobs_and_no_models_for_clusters() -> None:

@@ -79,7 +79,12 @@ def test_a_console_goes_on_without_a_reader(monkeypatch: pytest.MonkeyPatch, str
 
 ROOT = Path(__file__).parents[3]
 TERMINAL = ("testbed/common/console.py", "testbed/common/terminal/plain_text.py")
-LOGS = ("testbed/wire/codec.py", "aggregator/process/output_files.py", "aggregator/process/checkpoint.py")
+LOGS = (
+    "testbed/wire/codec.py",
+    "testbed/processes/templates/child.py",
+    "aggregator/process/output_files.py",
+    "aggregator/process/checkpoint.py",
+)
 """They print to the log of a process."""
 
 

@@ -91,6 +91,81 @@ def test_the_folder_of_a_killed_run_is_removed_by_the_next_one(base: Path) -> No
         assert list(base.iterdir()) == [own.path]
 
 
+def unlocked_leftover(base: Path, killed_in: str) -> Path:
+    """The folder of a process that was killed when it called this function."""
+    waiting = f"""
+def wait(*arguments, **options):
+    [folder] = [name for name in os.listdir(sys.argv[1]) if name.startswith("edgebed-")]
+    print(os.path.join(sys.argv[1], folder), flush=True)
+    sys.stdin.readline()
+private_folder.{killed_in} = wait
+"""
+    program = USER.replace("with private", f"{waiting}\nwith private")
+    with user_of_a_folder(base, program=program) as (process, place):
+        process.kill()
+        process.wait()
+    assert place.is_dir()
+    return place
+
+
+@pytest.mark.parametrize(("killed_in", "content"), [("_locked", []), ("fcntl.flock", ["lock.new"])])
+def test_the_folder_of_a_run_that_was_killed_before_it_was_locked_is_removed_by_the_next_one(
+    base: Path, killed_in: str, content: list[str]
+) -> None:
+    place = unlocked_leftover(base, killed_in)
+    assert [path.name for path in place.iterdir()] == content
+    with private_folder() as own:
+        assert list(base.iterdir()) == [own.path]
+
+
+@pytest.mark.parametrize("moment", ["before the file", "before the lock", "while the other has the lock"])
+def test_a_run_whose_folder_another_one_takes_for_a_leftover_makes_another(
+    base: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    locked, flock, removed = private_folder_module._locked, fcntl.flock, []
+
+    def remove(path: Path) -> None:
+        if not removed:
+            removed.append(path)
+            assert remove_abandoned(path)
+
+    def lock_folder(path: Path) -> int | None:
+        if moment == "before the file":
+            remove(path)
+        return locked(path)
+
+    def lock_file(file: int, how: int) -> None:
+        [path] = [each for each in base.iterdir() if each not in removed]
+        if moment == "before the lock" and not removed:
+            monkeypatch.setattr(fcntl, "flock", flock)  # the other run locks, too
+            remove(path)
+            monkeypatch.setattr(fcntl, "flock", lock_file)
+        elif moment == "while the other has the lock" and not removed:
+            removed.append(path)
+            raise BlockingIOError
+        flock(file, how)
+
+    monkeypatch.setattr(private_folder_module, "_locked", lock_folder)
+    monkeypatch.setattr(fcntl, "flock", lock_file)
+    with private_folder() as own:
+        assert own.path not in removed
+        assert own.lock is not None
+        assert [path.name for path in own.path.iterdir()] == [private_folder_module._lock_name()]
+    assert len(removed) == 1
+
+
+def test_an_unlocked_folder_with_anything_in_it_stays(base: Path) -> None:
+    (base / "edgebed-12-abcdefgh").mkdir(mode=0o700)
+    (base / "edgebed-12-abcdefgh" / "hub").touch()
+    (base / "edgebed-13-abcdefgh").mkdir(mode=0o755)
+    (base / "edgebed-14-abcdefgh").mkdir(mode=0o700)
+    (base / "edgebed-14-abcdefgh" / "lock.new").write_text("mine", encoding="utf-8")
+    (base / "edgebed-15-my-own").mkdir(mode=0o700)
+    before = sorted(base.rglob("*"))
+    sweep()
+    assert sorted(base.rglob("*")) == before
+
+
 def test_the_folder_of_a_living_run_stays_whatever_its_name_says(base: Path) -> None:
     """A pid means another process, or none, in another PID namespace."""
     dead = subprocess.Popen(["true"])

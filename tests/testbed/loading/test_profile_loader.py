@@ -234,7 +234,7 @@ def test_unset_parameters_of_strategy_and_task_are_written_out_with_their_defaul
     assert experiment.strategy_parameters.keys() >= {"lam", "gamma_bar"}
     assert experiment.task_parameters == {
         "model": "small-cnn",
-        "split": {"name": "dirichlet", "alpha": 0.25, "least": 1, "short": "fill"},
+        "split": {"name": "dirichlet", "alpha": 0.25, "balanced": False, "least": 1, "short": "fill"},
     }
 
 

@@ -28,7 +28,7 @@ STORED = ROOT / "tests/fixtures/schema4/delays/profile.toml"
 KINDS = {"experiment": experiment_schema, "device": device_schema, "link": link_schema}
 LISTS = {"experiment": "keys", "device": "devices", "link": "links"}
 SCHEMAS = {kind: json.loads(json_text(schema())) for kind, schema in KINDS.items()}
-FLEET = 'devices = [{ profile = "rpi4", count = 4, seconds_per_sample = 0.1 }]\n'
+FLEET = 'devices = [{ profile = "rpi4", count = 5, seconds_per_sample = 0.1 }]\n'
 REQUIRED = {"audg": "interval = 1.0", "psurdg": "interval = 1.0", "sizes": "sizes = [1, 1, 1, 1]"}
 """Parameters without a default, by the name of the strategy or split."""
 

@@ -17,7 +17,7 @@ from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_files, profile_loader
 from testbed.planning import demand, planner
 from testbed.planning.planner import CAPACITY, CoreDemand, Plan
-from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, Phase, Presence
+from testbed.profile.schema import DeviceGroup, DeviceProfile, Direction, Experiment, LinkProfile, Phase, Presence
 from testbed.wire.training_job import Job
 from tests.properties import examples
 
@@ -75,6 +75,26 @@ def test_the_demand_of_two_devices_on_one_core_is_as_computed_by_hand() -> None:
     assert plan.updates_per_second == pytest.approx(0.625)
     assert plan.service_seconds == pytest.approx(0.2)
     assert plan.demand == pytest.approx(0.445)
+
+
+@pytest.mark.usefixtures("round_costs")
+@pytest.mark.parametrize("in_flight", [1, 0.5])
+def test_an_idle_device_needs_only_its_heartbeats(in_flight: float) -> None:
+    experiment = fleet_of(0.01, 0.02, strategy={"name": "fedasync", "in_flight": in_flight})
+    plan = planner.plan(experiment, SURVEY, OWN_CORE, 1.0)
+    shared, own = plan.cores
+    # one device computes, at most the faster one, with a step of 32 in 0.32 s and a job in 3.2 s; both send heartbeats
+    assert own.computing == pytest.approx((0.1 + 0.01 + 0.1125) + 0.01)
+    assert shared.aggregator == pytest.approx(0.3125 * 0.2 + 2 * 0.01)
+    assert plan.updates_per_second == pytest.approx(0.3125)
+
+
+def test_more_devices_than_a_round_has_may_compute_after_its_deadline() -> None:
+    limited = {"name": "fedavg", "in_flight": 1}
+    few = planner.plan(fleet_of(0.01, 0.01, strategy=limited), SURVEY, OWN_CORE, 1.0)
+    late = planner.plan(fleet_of(0.01, 0.01, strategy={**limited, "deadline": 5.0}), SURVEY, OWN_CORE, 1.0)
+    everyone = planner.plan(fleet_of(0.01, 0.01), SURVEY, OWN_CORE, 1.0)
+    assert few.demand < late.demand == everyone.demand
 
 
 @pytest.mark.usefixtures("round_costs")
@@ -359,3 +379,27 @@ def test_a_shipped_experiment_is_planned_like_any_other() -> None:
     plan = planner.settled(experiment, survey, ROLES)
     assert len(plan.steps) == len(plan.devices) == 8
     assert sum(core.computing for core in plan.cores) > sum(step.share for step in plan.steps)
+
+
+# ---- compressed updates
+
+
+def test_a_compressed_upload_is_shorter_and_the_device_needs_time_and_memory_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(demand, "_SECONDS_PER_COMPRESSED_NUMBER", 1e-5)
+    up = LinkProfile(up=Direction(mbit=0.32))  # 40,000 bytes in 1 s
+
+    def planned(method: str) -> Plan:
+        [group] = fleet_of(0.01).devices
+        experiment = fleet_of(devices=(replace(group, link=up, compress_updates=method),))
+        return planner.plan(experiment, SURVEY, ALONE, 1.0)
+
+    # computing takes 3.2 s; topk:0.25 sends 2500 numbers, which are 20,000 bytes
+    plain, compressed = planned("none"), planned("topk:0.25")
+    assert plain.updates_per_second == pytest.approx(1 / 4.2)
+    assert compressed.updates_per_second == pytest.approx(1 / 3.7)
+    beside = [core.computing for plan in (plain, compressed) for core in plan.cores if core.core == 1]
+    costs = (demand._JOB_SECONDS + 40_000 * demand._SECONDS_PER_BYTE, 10_000 * 1e-5)
+    assert beside[1] - beside[0] == pytest.approx(sum(costs) / 3.7 - costs[0] / 4.2)
+    assert compressed.memory_bytes - plain.memory_bytes == 4 * 40_000

@@ -41,7 +41,10 @@ def test_a_request_says_what_to_load_for_which_devices(tmp_path: Path) -> None:
     assert (made.source, made.task, made.parameters) == (
         "mine",
         "digits",
-        {"model": "small-cnn", "split": {"name": "dirichlet", "alpha": 0.25, "least": 1, "short": "fill"}},
+        {
+            "model": "small-cnn",
+            "split": {"name": "dirichlet", "alpha": 0.25, "balanced": False, "least": 1, "short": "fill"},
+        },
     )
     assert (made.devices, made.data_seed, made.model_seed) == (3, 9, 4)
     assert made.job.batch == 8

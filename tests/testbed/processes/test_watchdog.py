@@ -12,12 +12,14 @@ import pytest
 
 from aggregator.engine.tickets import Tally
 from aggregator.process.status import Status
+from aggregator.process.strategy_call import GIVE_UP
 from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed
 from testbed.host import rapl
 from testbed.loading.profile_loader import load
 from testbed.processes.pool import AGGREGATOR
 from testbed.processes.restarts import MOST_EVALUATORS, Schedule
+from testbed.processes.strategy_watch import Reaction
 from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.processes.watchdog import StopRequests, Watchdog
 from testbed.profile.schema import Experiment, Replay, StopWhen
@@ -31,12 +33,16 @@ from tests.testbed.host.test_rapl import set_to, zone
 class FakeProcess:
     def __init__(self, exitcode: int | None = None) -> None:
         self.exitcode, self.terminated = exitcode, 0
+        self.signals: list[int] = []
 
     def terminate(self) -> None:
         self.terminated += 1
 
     def kill(self) -> None:
         self.exitcode = -9
+
+    def signal(self, number: int) -> None:
+        self.signals.append(number)
 
 
 class FakeProcesses:
@@ -61,6 +67,9 @@ class FakeProcesses:
 
     def why(self, name: str) -> str:
         return f"{name} died"
+
+    def log(self, name: str) -> Path:
+        return Path(f"logs/{name}.log")
 
 
 class Notes:
@@ -394,6 +403,33 @@ def test_after_the_signal_no_restart_is_announced_and_no_death_fails_the_run(tmp
     scene.watchdog._clock = clock
     assert scene.notes.shown == ["a-1 died", f"{EVALUATOR} died", "a-2 died"]
     assert not scene.watchdog._all_devices_died()
+
+
+# ---- a strategy that does not return
+
+
+class FixedReaction:
+    text = "mine has not returned"
+
+    def __init__(self, reaction: Reaction) -> None:
+        self._reaction = reaction
+
+    def look(self, now: float, *, stopping: bool) -> Reaction:
+        return self._reaction
+
+
+def test_a_slow_strategy_is_noted_a_stuck_one_is_interrupted_and_a_deaf_one_is_killed(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    aggregator = scene.processes[AGGREGATOR]
+    scene.watchdog._watch_strategy(FixedReaction(Reaction.FINE))
+    assert (scene.notes.shown, aggregator.signals) == ([], [])
+    scene.watchdog._watch_strategy(FixedReaction(Reaction.SLOW))
+    scene.watchdog._watch_strategy(FixedReaction(Reaction.STUCK))
+    assert (scene.notes.shown, aggregator.signals) == (["mine has not returned"], [GIVE_UP])
+    with pytest.raises(RunFailed, match=r"mine has not returned \(see logs/aggregator\.log\)"):
+        scene.watchdog._watch_strategy(FixedReaction(Reaction.DEAF))
+    assert aggregator.exitcode == -9
+    scene.watchdog._watch_strategy(FixedReaction(Reaction.DEAF))  # it has ended: the run ends as usual
 
 
 # ---- the energy of the host

@@ -27,11 +27,13 @@ FLEET: list[dict[str, Any]] = [
     {"name": "free", "link": "none", "profile": {"throttle": "none"}},
 ]
 KILL: dict[str, Any] = {"at": 30, "device": "rpi4-2", "do": "kill"}
+POISON: dict[str, Any] = {"at": 30, "device": "rpi4", "do": "poison", "how": "sign-flip", "value": 3}
 REJOIN: dict[str, Any] = {"at": 40, "device": "rpi4-2", "do": "rejoin"}
 
 
 def load(folder: Path, *events: dict[str, Any], devices: list[dict[str, Any]] | None = None, **keys: Any) -> Experiment:
-    table = {"strategy": "fedasync", "stop": {"seconds": 60}, "devices": devices or FLEET, "events": list(events)}
+    given = [{key: value for key, value in each.items() if value is not None} for each in events]
+    table = {"strategy": "fedasync", "stop": {"seconds": 60}, "devices": devices or FLEET, "events": given}
     path = folder / "mine.toml"
     path.write_text(tomli_w.dumps(table | keys), encoding="utf-8")
     return profile_loader.load(path)
@@ -79,6 +81,11 @@ BAD: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "a rate of zero": ([KILL | {"do": "rate", "value": 0}], ["events[0].value is 0", "at least 1e-06", "suspend"]),
     "a negative speed": ([KILL | {"do": "speed", "value": -1}], ["events[0].value is -1", "at least 0"]),
     "a certain drop": ([KILL | {"do": "drop", "value": 1}], ["events[0].value is 1", "at least 0 and below 1"]),
+    "a poison without a kind": ([POISON | {"how": None}], ["events[0].how is missing", "sign-flip, noise or scaled"]),
+    "a poison of an unknown kind": ([POISON | {"how": "flip"}], ["events[0].how is 'flip'", "sign-flip"]),
+    "a poison without a factor": ([POISON | {"value": None}], ["events[0].value is missing", "the factor"]),
+    "a poison with a negative factor": ([POISON | {"value": -1}], ["events[0].value is -1", "at least 0"]),
+    "a kill with a kind of poison": ([KILL | {"how": "noise"}], ["events[0].how is 'noise'", "'kill' does not use it"]),
     "a rate for a link without a limit": (
         [{"at": 1, "device": "free-1", "do": "rate", "value": 2}],
         ["events[0].do is 'rate'", "free-1 has no limit"],
@@ -174,7 +181,7 @@ def test_a_device_has_its_events_in_order(tmp_path: Path) -> None:
 
 
 def test_a_resolved_script_is_valid(tmp_path: Path) -> None:
-    experiment = load(tmp_path, KILL, REJOIN, {"at": 3, "device": "phone", "do": "drop", "value": 0.25})
+    experiment = load(tmp_path, KILL, REJOIN, POISON, {"at": 3, "device": "phone", "do": "drop", "value": 0.25})
     path = tmp_path / "again.toml"
     path.write_text(tomli_w.dumps(as_table(experiment)), encoding="utf-8")
     assert profile_loader.load(path).events == experiment.events
@@ -184,7 +191,7 @@ def test_in_a_replay_only_kills_and_rejoins_are_carried_out(tmp_path: Path) -> N
     (tmp_path / "trace.jsonl").touch()
     paced = FLEET[:1]
     suspension = {"at": 3, "device": "*", "do": "suspend", "seconds": 2}
-    experiment = load(tmp_path, suspension, KILL, REJOIN, devices=paced, replay={"trace": "trace.jsonl"})
+    experiment = load(tmp_path, suspension, POISON, KILL, REJOIN, devices=paced, replay={"trace": "trace.jsonl"})
     assert [each.do for each in script.events_of(experiment, "rpi4-2", experiment.devices[0])] == ["kill", "rejoin"]
 
 

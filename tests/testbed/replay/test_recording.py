@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from testbed.emulation.faults import PlannedSuspension, RecordedTimetable, SeededTimetable, TransferFate
+from testbed.emulation.poison import Poison
 from testbed.emulation.recorded import RecordedJob, RecordedSuspension, RecordedTransfer, Recording, read_jobs
 from testbed.history import trace
 from testbed.replay import recording
@@ -97,6 +98,13 @@ def test_a_job_has_its_transfers_its_seconds_per_step_and_its_suspension(tmp_pat
             )
         ]
     }
+
+
+def test_a_poisoned_job_has_its_poison(tmp_path: Path) -> None:
+    poisoned = trace.Poisoned(t=0.0, device="a", ticket=2, how="noise", factor=3.0)
+    unknown = trace.Poisoned(t=0.0, device="a", ticket=9, how="noise", factor=4.0)
+    found = split(tmp_path, [down(1, 0, 0.5), down(2, 1, 0.5), trained(2), poisoned, unknown, up(2, 1, 0.75)])["a"]
+    assert [job.poison for job in found] == [None, Poison("noise", 3.0)]
 
 
 def test_events_may_be_passed_one_after_another_and_devices_added_on_the_way(tmp_path: Path) -> None:

@@ -422,3 +422,47 @@ def test_an_unknown_word_for_a_replay_is_refused_with_the_known_ones(tmp_path: P
     line = wrong(tmp_path, f"replay.trace={recorded(tmp_path)}", f"replay.{key}=sometimes")
     assert f"replay.{key} is 'sometimes'" in line
     assert known in line
+
+
+# ---- compressed updates
+
+
+def compressing(folder: Path, *methods: str, more: Sequence[trace.Event] = ()) -> Path:
+    """A run whose devices compress their updates in these ways."""
+    devices = [
+        trace.Joined(t=0.0, device=f"host-{i}", pid=1, cores=[0], samples=5, compress_updates=method)
+        for i, method in enumerate(methods, start=1)
+    ]
+    return strictly(folder, *devices, *EVENTS[len(BEGINNING) :], *more)
+
+
+def test_a_strict_replay_needs_the_compression_that_was_recorded(tmp_path: Path) -> None:
+    run = compressing(tmp_path, "int8", "int8")
+    line = refusal(tmp_path, run, "compress_updates=topk:0.5", mode="strict")
+    assert "compress_updates is 'topk:0.5' on host-1, but " in line
+    assert line.endswith("has 'int8'; strict repeats what was recorded: use mode schedule")
+    assert prepare(tmp_path, run, "compress_updates=int8", mode="strict").jobs == {"host-1": 1, "host-2": 2}
+
+
+def test_a_strict_replay_needs_the_compression_of_each_device(tmp_path: Path) -> None:
+    line = refusal(tmp_path, compressing(tmp_path, "none", "int8"), mode="strict")
+    assert "compress_updates is 'none' on host-2, but " in line
+
+
+def test_a_replay_by_schedule_may_have_another_compression(tmp_path: Path) -> None:
+    run = compressing(tmp_path, "int8", "int8")
+    assert prepare(tmp_path, run, "compress_updates=topk:0.5").jobs == {"host-1": 1, "host-2": 2}
+
+
+RESUMED = trace.Resumed(t=3.25, version=1, undone=0, dilation=1.0, started="")
+
+
+def test_a_strict_replay_cannot_repeat_residuals_that_were_lost_when_the_run_was_resumed(tmp_path: Path) -> None:
+    run = compressing(tmp_path, "int8", "int8", more=[RESUMED])
+    with pytest.raises(UserError, match=r"was resumed at 3\.250 s, where its devices lost their residuals; a strict "):
+        prepare(tmp_path, run, "compress_updates=int8", mode="strict")
+
+
+def test_a_strict_replay_repeats_a_resumed_run_without_compression(tmp_path: Path) -> None:
+    run = compressing(tmp_path, "none", "none", more=[RESUMED])
+    assert prepare(tmp_path, run, mode="strict").jobs == {"host-1": 1, "host-2": 2}

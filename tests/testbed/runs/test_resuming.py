@@ -182,3 +182,15 @@ def test_the_command_line_refuses_a_missing_folder_in_one_line(
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1
+
+
+def test_a_strict_replay_with_compressed_updates_is_not_resumed(tmp_path: Path) -> None:
+    """Its devices would begin without the residuals that those of the recorded run had."""
+    folder = run_folder(tmp_path)
+    strict = {"replay.trace": str(folder), "replay.mode": "strict"}
+    experiment = profile_loader.load(folder / "profile.toml", ["compress_updates=int8"], strict)
+    with pytest.raises(UserError, match=r"its devices have lost their residuals.*: start the replay again"):
+        resuming.check(folder, experiment, checkpoint.saved(folder))
+    assert not resuming.is_possible(folder, experiment)
+    plain = profile_loader.load(folder / "profile.toml", [], strict)
+    resuming.check(folder, plain, checkpoint.saved(folder))

@@ -52,6 +52,12 @@ def test_a_change_lasts_for_its_seconds_or_until_the_next_of_its_kind_or_the_end
     ]
 
 
+def test_a_poison_has_a_span_and_its_line_names_its_kind() -> None:
+    event = Scripted(t=4.0, device="a", do="poison", seconds=6.0, value=3.0, how="sign-flip")
+    assert spans(event) == [IncidentSpan(kind="poison", device="a", begin=4.0, end=10.0, value=3.0)]
+    assert list(incidents.lines([event])) == ["at 4 s: poison sign-flip 3 for 6 s: a"]
+
+
 def test_equal_incidents_at_one_moment_share_a_line() -> None:
     events = [
         *(scripted(12.0, "rate", f"d-{i}", seconds=6.0, value=0.25) for i in range(6)),

@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 
 import tomli_w
+from msgspec.structs import replace
 from safetensors.numpy import save_file
 
 from aggregator.process import assembly
@@ -87,7 +88,8 @@ class OneProcess:
         spec, samples = self._specs[name], self._samples(name)
         self._pids += 1
         self.devices[name] = Device(spec, timetable(spec, self.experiment.seed), samples, self._trainer(spec))
-        self.events.append(trace.Joined(t=self.now, device=name, pid=self._pids, cores=[0], samples=samples))
+        joined = trace.Joined(t=self.now, device=name, pid=self._pids, cores=[0], samples=samples)
+        self.events.append(replace(joined, compress_updates=spec.compress_updates))
         keeps = spec.on_lost_download == "old_base"
         self.engine.join(DeviceInfo(name=name, samples=samples, keeps_base=keeps), self.now)
 

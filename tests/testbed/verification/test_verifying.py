@@ -28,6 +28,10 @@ UNEQUAL = [
     {"name": "slow", "profile": {"seconds_per_sample": 0.016}, "link": {"down": {"delay": 0.02}}, "count": 2},
     {"name": "fast", "profile": {"seconds_per_sample": 0.004}, "link": {"down": {"delay": 0.02}}, "count": 2},
 ]
+POISON = [
+    {"at": 1.0, "device": "d-1", "do": "poison", "how": "sign-flip", "value": 2.0, "seconds": 1.0},
+    {"at": 3.0, "device": "d", "do": "poison", "how": "noise", "value": 1.5, "seconds": 1.5},
+]
 ASAFL = {"name": "asafl", "rounds": 30, "budget": 20.0, "mu": 0.3}
 
 RUNS: dict[str, dict[str, Any]] = {
@@ -47,6 +51,18 @@ RUNS: dict[str, dict[str, Any]] = {
     "wakes at the moment of an update": {"strategy": {"name": "gsgm"}},
     "grants in a radio cell": {"strategy": ASAFL, "cell": CELL, "devices": UNEQUAL},
     "gradients kept on devices": {"strategy": ASAFL | {"memory": "light"}, "cell": CELL, "devices": UNEQUAL},
+    "rounds that wait for all devices": {
+        "strategy": ASAFL | {"control": "synchronous", "degree": 4},
+        "cell": CELL,
+        "devices": UNEQUAL,
+    },
+    "staleness in seconds": {"strategy": {"name": "fedasync", "tau_unit": "seconds"}, "devices": UNEQUAL},
+    "poisoned updates": {"devices": [LOSSY], "events": POISON},
+    "poisoned updates that exceed a bound": {"events": POISON, "aggregator": {"clip": 0.2, "on_clip": "refuse"}},
+    "updates in float16": {"compress_updates": "float16"},
+    "updates in int8 that get lost": {"compress_updates": "int8", "devices": [LOSSY | {"on_drop": "give_up"}]},
+    "the largest numbers of updates": {"compress_updates": "topk:0.05", "strategy": {"name": "fedbuff", "k": 2}},
+    "poisoned and compressed updates": {"compress_updates": "topk:0.05", "events": POISON},
     "estimates from heartbeats": {"strategy": ASAFL | {"estimate": "beats"}, "cell": CELL, "devices": UNEQUAL},
 }
 
@@ -84,6 +100,10 @@ def test_the_runs_above_have_what_their_names_say(tmp_path: Path) -> None:
     assert {"Rejected", "Arrived"} <= kinds("updates that exceed a bound")
     assert {"Planned", "Granted"} <= kinds("grants in a radio cell")
     assert "Progressed" in kinds("estimates from heartbeats")
+    assert {"Poisoned", "Arrived"} <= kinds("poisoned updates")
+    assert {"Poisoned", "Rejected"} <= kinds("poisoned updates that exceed a bound")
+    assert {"Poisoned", "Arrived"} <= kinds("poisoned and compressed updates")
+    assert "Lost" in kinds("updates in int8 that get lost")
 
 
 @pytest.mark.parametrize("strategy", ["fedasync", {"name": "audg", "interval": 0.4}, {"name": "fedavg"}])

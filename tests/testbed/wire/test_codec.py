@@ -20,13 +20,15 @@ from hypothesis import strategies as st
 from testbed.history import trace
 from testbed.wire import codec
 from testbed.wire.codec import SCHEMA, BadMessage, Buffer, decode, encode
-from testbed.wire.messages import Grant, Message, Stop, Train, Update
+from testbed.wire.compression import compress, decompress
+from testbed.wire.messages import Grant, Message, PayloadShape, Stop, Train, Update
 from testbed.wire.training_job import Job
 from tests.properties import examples
 from tests.testbed.examples import MESSAGES, SIZE, vector
 
 BY_KIND = {type(message).__name__: message for message in MESSAGES}
 UPDATE = next(message for message in MESSAGES if isinstance(message, Update))
+METHODS = ("float16", "int8", "topk:0.5")
 fuzzed = examples(1500)
 
 
@@ -143,6 +145,82 @@ def test_a_value_that_no_message_may_contain_is_not_sent(value: Any) -> None:
         encode(Stop(reason=value))
 
 
+# ---- compressed updates
+
+
+def compressed(method: str, *numbers: float) -> Update:
+    payload = compress(method, vector(*numbers))
+    return msgspec.structs.replace(
+        UPDATE, delta=decompress(method, payload.data, len(numbers)), payload=payload, events=()
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_compressed_update_is_decoded_as_the_delta_that_its_device_computed(method: str) -> None:
+    update = compressed(method, 0.1, -5.0, 3.0)
+    header, frame = encode(update)
+    assert update.payload is not None
+    assert len(frame) == update.nbytes == update.payload.nbytes
+    assert unpacked(bytes(header))[1]["payload"] == [method, len(frame)]
+    received = decode([header, frame], SIZE)
+    assert isinstance(received, Update)
+    np.testing.assert_array_equal(received.delta, update.delta)
+    assert not received.delta.flags.writeable
+    assert received.payload == PayloadShape(method, len(frame))
+    assert received.nbytes == update.nbytes
+
+
+def test_the_bytes_of_an_update_without_compression_are_those_of_its_delta() -> None:
+    assert UPDATE.nbytes == 4 * SIZE
+
+
+def test_an_update_that_was_received_compressed_cannot_be_sent_again() -> None:
+    received = decode(encode(compressed("int8", 1.0, 2.0, 3.0)), SIZE)
+    with pytest.raises(TypeError, match="cannot be sent again"):
+        encode(received)
+
+
+def test_a_compressed_delta_that_is_not_finite_is_decoded() -> None:
+    received = decode(encode(compressed("int8", math.nan, 1.0, 2.0)), SIZE)
+    assert isinstance(received, Update)
+    assert np.isnan(received.delta).all()
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (["topk:0.5", 15], "vector frame of 16 bytes; the header announces 15"),
+        (["topk:0.5", 2**53], f"vector frame of 16 bytes; the header announces {2**53}"),
+        (["topk:1", 16], "topk:1: 16 bytes, but 3 numbers have 24"),
+        (["float16", 16], "float16: 16 bytes, but 3 numbers have 6"),
+        (["none", 16], "none is no method of compression"),
+        (["gzip", 16], "unknown method of compression"),
+        (["topk:1e-999999999", 16], "unknown method of compression"),
+        (None, "vector frame of 16 bytes; the header announces 12"),
+        (["topk:0.5", -1], "$.payload[1]"),
+        (["topk:0.5"], "$.payload"),
+        (["topk:0.5", 16, b""], "$.payload"),
+        (["x" * 1001, 16], "$.payload[0]"),
+        (b"\0" * 16, "$.payload"),
+    ],
+)
+def test_a_header_that_lies_about_its_payload_is_refused(payload: object, reason: str) -> None:
+    header, frame = encode(compressed("topk:0.5", 1.0, 2.0, 3.0))
+    assert reason in refusal([packed(unpacked(bytes(header))[1] | {"payload": payload}), frame])
+
+
+def test_a_damaged_payload_is_refused_with_its_reason() -> None:
+    header, frame = encode(compressed("topk:0.5", 1.0, 2.0, 3.0))
+    assert "the indices do not increase" in refusal([header, bytes(frame)[::-1]])
+
+
+@fuzzed
+@given(st.sampled_from(METHODS), st.data())
+def test_damaged_payloads_are_decoded_or_refused(method: str, data: st.DataObject) -> None:
+    header, frame = encode(compressed(method, 1.0, -2.0, 3.0))
+    survive([bytes(header), data.draw(st.binary(min_size=len(frame), max_size=len(frame)))])
+
+
 # ---- plain msgpack
 
 
@@ -162,6 +240,7 @@ def test_any_reader_of_msgpack_reads_an_update() -> None:
         "due": 3.5,
         "loss": 0.125,
         "since": 0,
+        "payload": None,
         "trains": 0,
         "merged": [[6, 0.5, 1]],
         "events": [json.loads(msgspec.json.encode(event)) for event in UPDATE.events],

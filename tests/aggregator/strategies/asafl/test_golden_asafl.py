@@ -47,6 +47,14 @@ def after_one_round(strategy: ASAFL) -> ByHand:
     return hand
 
 
+def test_a_device_that_compresses_its_updates_gets_a_smaller_share() -> None:
+    # both compute for 1 s; a_n is 1 s for the 64 bits of a, ¼ s for the 16 bits of b: (1 + ¼)/(T − 1) = 1 ⟹ T = 2¼
+    hand = ByHand(ASAFL(control="fixed", degree=2), (0.0, 0.0), forecast=PlainForecast(bits={"b": 16}))
+    hand.start(a=1, b=1)
+    assert planned(hand).seconds == pytest.approx(2.25)
+    assert hand.grants() == pytest.approx({"a": 64 * 0.8, "b": 64 * 0.2})
+
+
 def test_every_version_uses_the_latest_gradient_of_all_devices() -> None:
     hand = after_one_round(ASAFL(control="fixed", degree=2))
     # (0, 0) + ⅓ [(3, 0) + (0, 6) + c: 0] = (1, 2)
@@ -113,6 +121,62 @@ def test_equal_shares_take_longer() -> None:
     hand = three(ASAFL(control="fixed", degree=2, allocation="equal"))
     assert (planned(hand).shares, planned(hand).seconds) == ([0.5, 0.5], 4.0)  # 2 + 1/½
     assert hand.grants() == {"a": 32.0, "b": 32.0}
+
+
+def test_eba_chooses_the_degree_with_optimal_shares_and_grants_equal_ones() -> None:
+    """T = 2 rounds in T_max = 7.3 s, myopic: 3.65 s for the first round."""
+    optimal, equal, letter = (
+        three(ASAFL(control="myopic", rounds=2, budget=7.3, allocation=name)) for name in ("optimal", "equal", "eba")
+    )
+    # two devices take 2 + φ = 3.618 s with the optimal shares, and 2 + 1/½ = 4 s with equal ones; three take longer
+    assert (planned(optimal).devices, planned(optimal).seconds) == (["a", "b"], pytest.approx(2 + GOLDEN))
+    assert (planned(equal).devices, planned(equal).seconds) == (["a"], 2.0)
+    assert (planned(letter).devices, planned(letter).shares, planned(letter).seconds) == (["a", "b"], [0.5, 0.5], 4.0)
+    assert letter.grants() == {"a": 32.0, "b": 32.0}
+
+
+# ---- synchronous rounds of K
+
+
+def test_a_synchronous_round_starts_k_devices_on_the_current_model_and_waits_for_all_of_them() -> None:
+    hand = three(ASAFL(control="synchronous", degree=2, calibrated=False))
+    chosen = []
+    for version in range(12):
+        devices = hand.dispatched()
+        chosen.append(tuple(sorted(devices)))
+        # only the two are at work, on the current model, and both have their grants
+        assert set(hand.engine.busy.items()) == {(device, version) for device in devices}
+        assert (sorted(planned(hand).devices), sorted(hand.grants())) == (sorted(devices), sorted(devices))
+        assert len(devices) == 2
+        before = hand.model
+        hand.update(devices[0], 2.0, 0.0)
+        assert (hand.engine.version, hand.dispatched()) == (version, [])
+        hand.update(devices[1], 0.0, 4.0)
+        assert hand.model == [before[0] + 1.0, before[1] + 2.0]  # ½ [(2, 0) + (0, 4)]
+        assert hand.events(trace.Aggregated)[-1].staleness == [0, 0]
+    assert set(chosen) == {("a", "b"), ("a", "c"), ("b", "c")}
+
+
+def test_a_device_that_joins_waits_for_the_next_synchronous_round() -> None:
+    hand = three(ASAFL(control="synchronous", degree=2, calibrated=False))
+    first = hand.dispatched()
+    hand.join("d")
+    hand.give_up(first[0])
+    assert hand.dispatched() == []
+    hand.leave(first[1])  # no update can arrive any more: the round starts over for the same version
+    assert (len(hand.dispatched()), hand.engine.version) == (2, 0)
+
+
+def test_a_synchronous_round_has_all_devices_if_fewer_than_k_are_present() -> None:
+    hand = ByHand(ASAFL(control="synchronous", degree=2), (0.0, 0.0))
+    hand.start(a=1)
+    assert (hand.dispatched(), planned(hand).devices) == (["a"], ["a"])
+
+
+def test_a_threshold_of_staleness_is_refused_for_synchronous_rounds() -> None:
+    with pytest.raises(ParameterError, match="has no effect with control = synchronous") as caught:
+        ASAFL(control="synchronous", degree=2, tau_0=3).check(3)
+    assert caught.value.key == "tau_0"
 
 
 # ---- Algorithm 3

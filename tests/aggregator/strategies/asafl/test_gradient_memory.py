@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.strategies.asafl.gradient_memory import Differences, Latest, Mismatch
+from aggregator.strategies.asafl.gradient_memory import Differences, Mismatch
+from aggregator.strategy.latest_updates import LatestUpdates
 from devices.baseline import Baseline
 from testbed.wire.messages import Vector
 from tests.aggregator.strategies.by_hand import vector
@@ -20,7 +21,7 @@ SIZE = 3
 
 
 def test_three_rounds_of_algorithm_1_by_hand() -> None:
-    server = Latest(vector(0, 0))
+    server = LatestUpdates(vector(0, 0))
     server.replace("a", vector(4, 0))
     # three of four have sent nothing, their gradient is 0:  ¼·(4, 0)
     assert server.mean(4).tolist() == [1.0, 0.0]
@@ -99,7 +100,7 @@ class Both:
 
     def __init__(self, size: int = SIZE) -> None:
         zero = np.zeros(size, np.float32)
-        self.latest, self.differences = Latest(zero), Differences(zero)
+        self.latest, self.differences = LatestUpdates(zero), Differences(zero)
         self.devices = [Baseline(size) for _ in range(DEVICES)]
         self.tickets = 0
 

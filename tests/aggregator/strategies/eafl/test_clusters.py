@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aggregator.strategies.eafl.eafl import EAFL
 from testbed.history import trace
-from tests.aggregator.imaginary import ImaginaryDevice
+from tests.aggregator.imaginary import TRANSPORT_SECONDS, ImaginaryDevice
 from tests.aggregator.imaginary_clusters import ClusteredFleet
 from tests.aggregator.strategies.by_hand import vector
 from tests.properties import examples
@@ -86,8 +86,9 @@ def test_it_learns_from_all_members_although_only_heads_send_to_the_aggregator()
     assert {dispatched[ticket].device for ticket in merged} == set(NAMES)  # type: ignore[attr-defined]
 
 
-def test_with_lost_messages_the_accounts_balance_and_the_numbers_of_jobs_continue() -> None:
-    fleet = fleet_of(trouble=True)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_with_lost_messages_the_accounts_balance_and_the_numbers_of_jobs_continue(fresh: bool) -> None:
+    fleet = fleet_of(trouble=True, fresh=fresh)
     fleet.run(until=90.0)
     counts = check_accounts(fleet.trace)
     assert counts["lost"] > 0
@@ -95,7 +96,11 @@ def test_with_lost_messages_the_accounts_balance_and_the_numbers_of_jobs_continu
     assert counts["in_flight"] == fleet.engine.in_flight + fleet.engine.head_ledgers.in_flight
     reasons = Counter(event.reason for event in of_kind(fleet, trace.Lost))  # type: ignore[attr-defined]
     assert reasons["its head's upload was given up"] > 0
-    jobs = Counter(event.device for event in of_kind(fleet, trace.Dispatched) if not event.for_cluster)  # type: ignore[attr-defined]
+    jobs = Counter(
+        event.device
+        for event in fleet.trace
+        if isinstance(event, trace.Dispatched) and not event.for_cluster and not event.gradient
+    )
     assert {name: fleet.engine.jobs_of(name) for name in NAMES} == dict(jobs)
 
 
@@ -126,6 +131,55 @@ def test_without_dsa_no_cluster_waits_for_another() -> None:
     assert all(sum(event.weights) < 1 for event in made)  # type: ignore[arg-type]
 
 
+def test_at_a_clustering_no_job_is_cut_off_and_updates_keep_their_staleness() -> None:
+    fleet = fleet_of(phi=0.3)
+    fleet.run(until=60.0)
+    clusterings = [event.t for event in fleet.trace if isinstance(event, trace.Clustered)]
+    assert len(clusterings) >= 3
+    assert not of_kind(fleet, trace.Superseded)
+    dispatched = {event.ticket: event for event in fleet.trace if isinstance(event, trace.Dispatched)}
+    trained = [event for event in dispatched.values() if event.steps and not event.for_cluster]
+    assert not [event for event in trained if event.t in clusterings[1:]]  # nobody trains for a later clustering
+    # an update that was begun before a clustering is merged after it, by another head, with the age of its model
+    merged = [event for event in fleet.trace if isinstance(event, trace.Merged)]
+    over = [
+        (ticket, staleness, event)
+        for event in merged
+        for ticket, staleness in zip(event.tickets, event.staleness, strict=True)
+        if any(dispatched[ticket].t < moment < event.t for moment in clusterings)
+    ]
+    assert over
+    made = {event.t: event.version for event in fleet.trace if isinstance(event, trace.Aggregated)}
+    for ticket, staleness, event in over:
+        assert staleness == made[event.t] - 1 - dispatched[ticket].version > 0
+
+
+def test_the_gradients_of_a_later_clustering_have_different_bases() -> None:
+    fleet = fleet_of(phi=0.3)
+    fleet.run(until=60.0)
+    asked = {event.ticket for event in fleet.trace if isinstance(event, trace.Dispatched) and event.gradient}
+    gradients = [event for event in fleet.trace if isinstance(event, trace.Arrived) and event.ticket in asked]
+    assert {event.device for event in gradients} == set(NAMES)
+    assert len({event.staleness for event in gradients}) > 1
+    assert {event.reason for event in fleet.trace if isinstance(event, trace.Rejected)} == {
+        "it was for the clustering only"
+    }
+
+
+def test_a_clustering_costs_an_upload_and_with_fresh_gradients_a_job_of_the_slowest_device() -> None:
+    def seconds(fresh: bool) -> float:
+        """Return the time from the signal of the second clustering to its result."""
+        fleet = fleet_of(phi=0.3, fresh=fresh)
+        fleet.run(until=40.0)
+        result = [event.t for event in fleet.trace if isinstance(event, trace.Clustered)][1]
+        version = max(event.t for event in fleet.trace if isinstance(event, trace.Aggregated) and event.t < result)
+        return result - version
+
+    slowest = 5 * 0.05 * len(NAMES)
+    assert seconds(fresh=False) == pytest.approx(TRANSPORT_SECONDS + 0.1)
+    assert seconds(fresh=True) == pytest.approx(TRANSPORT_SECONDS + 0.1 + slowest + 0.1)
+
+
 def test_two_equal_runs_have_equal_traces() -> None:
     first, second = fleet_of(trouble=True), fleet_of(trouble=True)
     first.run(until=40.0)
@@ -150,6 +204,7 @@ incidents = st.lists(
 @given(
     clusters=st.integers(1, 4),
     every=st.sampled_from((2, 9, 1000)),
+    fresh=st.booleans(),
     dsa=st.booleans(),
     patience=st.sampled_from((0.7, PATIENCE)),
     incidents=incidents,
@@ -157,11 +212,12 @@ incidents = st.lists(
 def test_after_deaths_and_suspensions_at_any_moment_the_run_continues_and_the_accounts_balance(
     clusters: int,
     every: int,
+    fresh: bool,
     dsa: bool,
     patience: float,
     incidents: list[tuple[float, Callable[[ClusteredFleet, str], None], str]],
 ) -> None:
-    fleet = fleet_of(clusters, trouble=True, every=every, dsa=dsa, patience=patience)
+    fleet = fleet_of(clusters, trouble=True, every=every, fresh=fresh, dsa=dsa, patience=patience)
 
     def strike(fate: Callable[[ClusteredFleet, str], None], name: str) -> None:
         groups = any(isinstance(event, trace.Grouped) for event in fleet.trace)

@@ -8,10 +8,10 @@ import pytest
 from aggregator.engine.engine import Engine
 from aggregator.strategies.eafl.eafl import EAFL
 from aggregator.strategies.eafl.head_strategy import HeadStrategy
-from aggregator.strategy import DeviceInfo
-from devices.cluster.head_engine import ClusterEngine, Merged
+from aggregator.strategy import DeviceInfo, Merged
+from devices.cluster.head_engine import ClusterEngine
 from testbed.history import trace
-from testbed.wire.messages import JoinCluster, Train, Update, Vector
+from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update, Vector
 from testbed.wire.ticket_ranges import CLUSTER_JOBS, first_ticket, range_of
 from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand, check_conservation, vector
@@ -67,11 +67,111 @@ def test_two_iterations_of_dsa_and_then_a_new_clustering() -> None:
     hand.update(second, 0.0, 3.0)
     hand.update(first, 0.0, 0.0)
     assert (hand.model[1], hand.engine.version) == (5.0, 2)
-    assert hand.dispatched() == ["a", "b", "c", "d"]  # R = 2
-    assert not any(hand.train(name).for_cluster for name in "abcd")
+    assert [name for name, _ in hand.signals] == ["a", "b", "c", "d"]  # R = 2
+    assert len(hand.dispatched()) == 4  # the same signals: no model was sent
+    check_conservation(hand.engine)
+
+
+def test_with_fresh_gradients_all_devices_train_for_every_clustering() -> None:
+    hand = clustered(fresh=True, every=1)
+    first, second = heads(hand).values()
+    hand.update(first, 4.0, 0.0)
+    hand.dispatched()
+    hand.update(second, 0.0, 3.0)
+    assert (hand.dispatched(), hand.signals) == (["a", "b", "c", "d"], [])
+    assert {(hand.train(name).for_cluster, hand.train(name).version) for name in "abcd"} == {(False, 1)}
     # new tickets of the aggregator are larger than all tickets of heads
     assert range_of(hand.train("a").ticket) > max(group.ticket_range for _, group in hand.groups)
+    for device, delta in (("a", UP), ("c", UP), ("b", RIGHT), ("d", RIGHT)):
+        hand.update(device, *delta)
+    assert [event.clusters for event in hand.events(trace.Clustered)][1] == [["a", "c"], ["b", "d"]]
+    assert {event.staleness for event in hand.events(trace.Arrived)} == {0}
+    assert all(not group.carried for _, group in hand.groups)
     check_conservation(hand.engine)
+
+
+def report(hand: ByHand, event: trace.Grouped, *members: str) -> dict[str, int]:
+    """Let the head of a cluster report a job for each of these members. Return their tickets."""
+    tickets = {name: first_ticket(event.ticket_range) + number for number, name in enumerate(members, 1)}
+    sent = [
+        trace.Dispatched(t=hand.now, device=name, ticket=ticket, version=0, steps=1) for name, ticket in tickets.items()
+    ]
+    hand.engine.head_ledgers.enter(event.head, event.ticket_range, sent)
+    return tickets
+
+
+def test_devices_send_the_gradients_that_they_have_and_carry_their_jobs_to_their_new_heads() -> None:
+    hand = clustered(every=1)
+    first, second = hand.events(trace.Grouped)
+    one, two = report(hand, first, "a", "b"), report(hand, second, "c", "d")
+    # the results contain a and d, so b and c are in the middle of a job, or their updates wait at their heads
+    for event, used in ((first, one["a"]), (second, two["d"])):
+        hand.engine.update(result(hand.train(event.head).ticket, event.head, (2.0, 0.0), used), 1.0)
+    assert (hand.engine.version, hand.engine.head_ledgers.in_flight) == (1, 2)
+    hand.now = 1.5
+    # all gradients are those of version 0: those of b and c, and of a and d, now point the same way
+    for device, delta in (("a", UP), ("b", RIGHT), ("c", RIGHT), ("d", UP)):
+        hand.update(device, *delta, version=0)
+    assert [event.clusters for event in hand.events(trace.Clustered)][1] == [["a", "d"], ["b", "c"]]
+    third, fourth = hand.events(trace.Grouped)[2:]
+    groups = dict(hand.groups[4:])
+    assert groups[fourth.head].carried == (("b", one["b"]), ("c", two["c"]))
+    [other] = {"b", "c"} - {fourth.head}
+    assert groups[other].carried == ((other, (one | two)[other]),)
+    assert groups["a"].carried == groups["d"].carried == ()
+    assert {group.sent for group in groups.values()} == {1.5}
+    assert not hand.events(trace.Superseded)
+    # the carried tickets end in the result of the new head
+    hand.now = 2.0
+    for event, merged in ((third, ()), (fourth, (one["b"], two["c"]))):
+        hand.engine.update(result(hand.train(event.head).ticket, event.head, (0.0, 1.0), *merged, version=1), 2.0)
+    assert hand.events(trace.Merged)[-1].tickets == [one["b"], two["c"]]
+    assert hand.engine.head_ledgers.in_flight == 0
+    check_conservation(hand.engine)
+
+
+def result(ticket: int, head: str, delta: tuple[float, float], *merged: int, version: int = 0) -> Update:
+    return Update(
+        device=head,
+        ticket=ticket,
+        version=version,
+        delta=vector(*delta),
+        samples=1,
+        steps=1,
+        started=0,
+        finished=0,
+        due=0,
+        loss=None,
+        merged=tuple((number, 1.0, 0) for number in merged),
+    )
+
+
+def test_a_device_without_a_gradient_goes_into_the_smallest_cluster_and_if_all_have_none_they_train() -> None:
+    hand = clustered(every=1)
+    for head in heads(hand).values():
+        hand.update(head, 1.0, 1.0)
+    for device, delta in (("a", RIGHT), ("b", RIGHT), ("c", UP)):
+        hand.update(device, *delta)
+    hand.join("e", 5)  # it has computed nothing: nobody waits for it
+    hand.give_up("d")
+    found = hand.events(trace.Clustered)[-1]
+    assert found.clusters == [["a", "b", "e"], ["c", "d"]]
+    for head in heads(hand).values():
+        hand.update(head, 1.0, 1.0)
+    hand.dispatched()
+    for device in "abcde":
+        hand.give_up(device)
+    assert hand.dispatched() == ["a", "b", "c", "d", "e"]
+    assert {hand.train(device).version for device in "abcde"} == {2}
+    assert len(hand.signals) == 4 + 5
+
+
+def test_a_gradient_of_a_newer_version_than_the_signal_is_refused() -> None:
+    hand = clustered(every=1)
+    for head in heads(hand).values():
+        hand.update(head, 1.0, 1.0)
+    hand.update("a", *RIGHT, version=2)
+    assert hand.events(trace.Rejected)[-1].reason == "it claims version 2, but its ticket is for 1"
 
 
 def test_without_gdc_the_clusters_stay() -> None:
@@ -251,7 +351,7 @@ def test_purity_is_recorded_if_the_true_groups_are_known() -> None:
 class HeadByHand:
     """The engine of a head; the test plays its members."""
 
-    def __init__(self, quorum: int, damped: bool = True) -> None:
+    def __init__(self, quorum: int, damped: bool = True, carried: dict[str, int] | None = None) -> None:
         self.sent: dict[str, Train] = {}
         self.results: list[tuple[Vector, Merged]] = []
         self.events: list[trace.Event] = []
@@ -265,6 +365,7 @@ class HeadByHand:
             up=lambda delta, merged: self.results.append((delta, merged)),
             send=self._send,
             record=self.events.append,
+            carried=carried,
         )
         for name, samples in (("a", 10), ("b", 30), ("c", 60)):
             self.engine.join(DeviceInfo(name=name, samples=samples), 0.0)
@@ -328,6 +429,37 @@ def test_three_results_of_saa() -> None:
     cluster.update("a", 0.0)
     delta, merged = cluster.results[2]
     assert list(delta) == pytest.approx([30 / 40 * 1.0 / 4])  # b: version 6 of 9
+    check_conservation(cluster.engine)
+
+
+def test_saa_with_an_update_that_was_begun_for_a_former_head() -> None:
+    carried = first_ticket(RANGE - 1) + 8
+    cluster = HeadByHand(quorum=2, carried={"b": carried})
+    assert set(cluster.sent) == {"a", "c"}  # b continues its job, on the model that it has
+    cluster.sent["b"] = Train(ticket=carried, version=2, sent=0.0, job=Job(), model=vector(9.0))
+    cluster.update("b", 8.0)
+    cluster.update("a", 4.0)
+    # a is fresh; b is based on version 2 of 5, τ = 4: 10/40·4 + 30/40·8/4
+    [(delta, merged)] = cluster.results
+    assert list(delta) == [2.5]
+    assert merged == ((carried, 30 / 40 / 4, 3), (first_ticket(RANGE) + 1, 0.25, 0))
+    assert not [e for e in cluster.events if isinstance(e, trace.Dispatched) and e.ticket == carried]
+    cluster.adopt(6)
+    assert set(cluster.sent) == {"a", "b"}
+    check_conservation(cluster.engine)
+
+
+def test_a_member_that_has_lost_its_carried_job_gets_another_one() -> None:
+    carried = first_ticket(RANGE - 1) + 8
+    cluster = HeadByHand(quorum=3, carried={"b": carried, "gone": carried + 1})
+    cluster.engine.heartbeat(Heartbeat(device="b", state="training", ticket=carried), 1.0)
+    assert "b" not in cluster.sent
+    cluster.engine.heartbeat(Heartbeat(device="b", state="idle"), 2.0)
+    assert cluster.sent["b"].version == 5
+    [lost] = [event for event in cluster.events if isinstance(event, trace.Lost)]
+    assert (lost.ticket, lost.reason) == (carried, "its device does not have it any more")
+    assert cluster.engine.forget_carried("gone")  # it never joined
+    assert not cluster.engine.forget_carried("gone")
     check_conservation(cluster.engine)
 
 

@@ -83,3 +83,40 @@ def test_a_buffer_that_cannot_be_filled_is_divided_by_its_number_of_updates() ->
     assert hand.engine.version == 0  # b can fill it
     hand.leave("b")
     assert (hand.engine.version, hand.model) == (1, [4.5])
+
+
+def test_two_buffers_by_hand_with_adam_on_the_server() -> None:
+    hand = ByHand(FedBuff(k=2, optimizer="adam", eta=12.0, beta1=0.5, beta2=0.5, tau=1.0))
+    hand.start(fast=1, slow=1)
+    hand.update("fast", 8.0)
+    hand.update("fast", 6.0)
+    # Δ_0 = ½·(8 + 6) = 7;  m_0 = 3.5;  v_0 = ½·τ² + ½·49 = 25;  12·3.5/(5 + 1) = 7
+    assert hand.model == [7.0]
+    hand.update("slow", -5 * math.sqrt(2))
+    hand.update("fast", -5.0)
+    # τ = 1:  Δ_1 = ½·(−5√2/√2 − 5) = −5;  m_1 = ½·3.5 − ½·5 = −0.75;  v_1 = ½·25 + ½·25;  7 − 12·0.75/6 = 5.5
+    assert hand.model == [pytest.approx(5.5)]
+    # the weights of the updates in Δ_t: η is not in them
+    damped = pytest.approx(0.5 / math.sqrt(2))
+    assert [made.weights for made in hand.events(trace.Aggregated)] == [[0.5, 0.5], [damped, 0.5]]
+
+
+def test_two_buffers_by_hand_with_momentum_on_the_server() -> None:
+    hand = ByHand(FedBuff(k=2, optimizer="momentum", eta=1.0, beta1=0.5))
+    hand.start(a=1)
+    hand.update("a", 4.0)
+    hand.update("a", 2.0)
+    assert hand.model == [3.0]  # m_0 = Δ_0 = ½·(4 + 2)
+    hand.update("a", 1.0)
+    hand.update("a", 1.0)
+    assert hand.model == [5.5]  # m_1 = ½·3 + 1 = 2.5
+
+
+def test_without_a_rate_the_momentum_steps_of_one_update_add_up_to_it() -> None:
+    hand = ByHand(FedBuff(k=1, optimizer="momentum", beta1=0.5))
+    hand.start(a=1)
+    hand.update("a", 4.0)
+    assert hand.model == [2.0]  # η = 1 − ½
+    for _ in range(40):
+        hand.update("a", 0.0)
+    assert hand.model == [pytest.approx(4.0)]  # 2 + 1 + ½ + …

@@ -55,6 +55,23 @@ def test_lambda_is_a_share_of_all_devices_that_ever_joined() -> None:
     assert hand.model == [3.0]
 
 
+def test_normalised_weights_add_up_to_one_over_the_arrivals_of_an_interval() -> None:
+    hand = ByHand(AUDG(interval=1.0, normalised=True))
+    hand.start(a=1, b=3, c=4)  # λ = 1/8, 3/8, 1/2
+    hand.update("a", 8.0)
+    hand.wake()
+    # I = {a}: ⅛·8 / ⅛ = 8; as printed, it would be 1
+    assert hand.model == [8.0]
+    hand.update("a", 4.0)
+    hand.update("b", 8.0)
+    hand.wake()
+    # I = {a, b}: 8 + (⅛·4 + ⅜·8) / ½ = 8 + 7
+    assert hand.model == [15.0]
+    hand.wake()  # I is empty
+    assert (hand.model, hand.engine.version) == ([15.0], 3)
+    assert [made.weights for made in hand.events(trace.Aggregated)] == [[1.0], [0.25, 0.75], []]
+
+
 def test_equal_weights_are_one_over_all_devices() -> None:
     hand = ByHand(AUDG(interval=1.0, weighting="equal"))
     hand.start(a=1, b=10, c=100, d=1000)

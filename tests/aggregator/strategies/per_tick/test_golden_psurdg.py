@@ -77,6 +77,24 @@ def test_a_new_device_has_its_share_of_lambda_before_its_first_update() -> None:
     assert [event.weights for event in hand.events(trace.Aggregated)] == [[0.5], [0.25], [0.25, 0.5]]
 
 
+def test_normalised_weights_add_up_to_one_over_the_devices_that_have_sent() -> None:
+    hand = ByHand(PSURDG(interval=1.0, normalised=True))
+    hand.start(a=1, b=3, c=4)  # λ = 1/8, 3/8, 1/2
+    hand.wake()
+    assert hand.model == [0.0]  # none has sent
+    hand.update("a", 8.0)
+    hand.wake()  # ⅛·8 / ⅛ = 8
+    hand.update("b", 4.0)
+    hand.wake()  # 8 + (⅛·8 + ⅜·4) / ½ = 13, although a has sent nothing new
+    assert hand.model == [13.0]
+    hand.update("c", 2.0)
+    hand.wake()  # all have sent, Σλ = 1: 13 + ⅛·8 + ⅜·4 + ½·2 = 16.5, as printed
+    assert hand.model == [16.5]
+    hand.join("d", 8)  # λ = 1/16, 3/16, 1/4, 1/2; it has sent nothing, and the others continue as before
+    hand.wake()
+    assert hand.model == [20.0]
+
+
 def test_equal_weights_are_one_over_all_devices() -> None:
     hand = ByHand(PSURDG(interval=1.0, weighting="equal"))
     hand.start(a=1, b=10, c=100, d=1000)

@@ -6,6 +6,7 @@ import pytest
 
 from aggregator.strategies.per_update.fedasync import FedAsync
 from testbed.history import trace
+from testbed.wire.training_job import Job
 from tests.aggregator.strategies.by_hand import ByHand
 
 
@@ -96,6 +97,40 @@ def test_a_hinge_at_a_fraction_is_measured_from_b_itself() -> None:
     hand.update("slow", 1.0)
     # τ = 1: s = 1/(0.5·(1 − 0.5) + 1) = 1/1.25 = 0.8, and 0 + 0.5·0.8·1 = 0.4
     assert hand.model == [pytest.approx(0.4)]
+
+
+def test_the_hinge_in_seconds_damps_by_the_time_since_the_download() -> None:
+    hand = ByHand(FedAsync(alpha=0.8, damping="hinge", a=2.0, b=2.0, tau_unit="seconds"), (10.0,))
+    hand.start(fast=1, slow=1)
+    for _ in range(5):
+        hand.update("fast", 0.0)
+    hand.now = 9.0
+    hand.update("slow", 5.0, seconds=2.0)
+    # five versions behind, but downloaded 2 s = b ago: s = 1, x_i = 10 + 5.  0.2·10 + 0.8·15 = 14
+    assert hand.model == [pytest.approx(14.0)]
+    hand.update("fast", -2.0, seconds=3.5)
+    # one version behind; 3.5 s: s = 1/(2·(3.5 − 2) + 1) = 1/4, α_t = 0.2, x_i = 10 − 2.  14 − 0.2·(14 − 8) = 12.8
+    assert hand.model == [pytest.approx(12.8)]
+
+
+def test_a_polynomial_in_seconds_is_damped_by_fractions_of_a_second() -> None:
+    hand = ByHand(FedAsync(alpha=0.6, damping="polynomial", a=0.5, tau_unit="seconds"))
+    hand.start(a=1)
+    hand.now = 4.0
+    hand.update("a", 1.0, seconds=1.25)
+    # (1.25 + 1)^−0.5 = 2/3, α_t = 0.6·2/3 = 0.4
+    assert hand.model == [pytest.approx(0.4)]
+
+
+def test_option_two_sends_rho_with_every_job() -> None:
+    hand = ByHand(FedAsync(rho=0.25), job=Job(proximal=0.5))
+    hand.start(a=1)
+    first = hand.train("a").job
+    hand.update("a", 1.0)
+    assert (first.proximal, hand.train("a").job.proximal) == (0.25, 0.25)
+    option_one = ByHand(FedAsync(), job=Job(proximal=0.5))  # the profile's own
+    option_one.start(a=1)
+    assert option_one.train("a").job.proximal == 0.5
 
 
 def test_a_resent_download_does_not_make_an_update_fresher() -> None:

@@ -24,6 +24,7 @@ def import_by_name():
     return importlib.import_module("edgebed_by_name").VALUE
 """
 LIBRARY = """
+import pickle
 try:
     import edgebed_optional
     FOUND = True
@@ -35,6 +36,9 @@ def call(function):
 
 def import_later():
     import edgebed_optional
+
+def unpickle(data):
+    return pickle.loads(data)
 """
 MODULES = {
     "edgebed_named.py": NAMED,
@@ -91,6 +95,16 @@ def test_a_named_module_imports_its_neighbours_later_too(finder: UserModules) ->
     assert library.call(named.import_by_name) == "by name"
     with pytest.raises(ModuleNotFoundError):
         library.import_later()
+
+
+def test_a_neighbour_that_a_pickle_names_for_a_library_must_have_been_imported_by_the_user(finder: UserModules) -> None:
+    finder.allow("edgebed_named")
+    named = importlib.import_module("edgebed_named")
+    unpickle, data = sys.modules["edgebed_library"].unpickle, b"cedgebed_later\nVALUE\n."
+    with pytest.raises(ModuleNotFoundError):
+        unpickle(data)
+    named.import_later()
+    assert unpickle(data) == "later"
 
 
 def test_a_module_in_a_folder_without_init_is_found(finder: UserModules) -> None:

@@ -35,7 +35,7 @@ VALUES = st.lists(st.floats(-9, 9, width=32), min_size=1, max_size=60).map(lambd
 LEAST, SHORT = st.integers(1, 5), st.sampled_from(["fill", "error"])
 SPLITS: st.SearchStrategy[Split] = st.one_of(
     st.builds(IID, samples=st.none() | st.integers(1, 20)),
-    st.builds(Dirichlet, alpha=st.floats(0.001, 100), least=LEAST, short=SHORT),
+    st.builds(Dirichlet, alpha=st.floats(0.001, 100), balanced=st.booleans(), least=LEAST, short=SHORT),
     st.builds(PowerLaw, exponent=st.floats(0, 5), least=LEAST, short=SHORT),
     st.builds(SortAndPartition, epsilon=st.floats(0, 1)),
     st.builds(Labels, per_device=st.integers(1, 7)),
@@ -43,7 +43,7 @@ SPLITS: st.SearchStrategy[Split] = st.one_of(
     st.builds(Sizes, sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple), by_label=st.booleans()),
     st.builds(Natural, least=LEAST),
 )
-COMPLETE = (IID(), Dirichlet(), PowerLaw(), SortAndPartition())
+COMPLETE = (IID(), Dirichlet(), Dirichlet(balanced=True), PowerLaw(), SortAndPartition())
 """Splits that use all samples."""
 
 

@@ -97,6 +97,37 @@ def test_dirichlet_makes_uneven_shares_of_values() -> None:
     assert few > 10 * many
 
 
+def test_a_balanced_split_has_equal_shares_and_uses_all_samples() -> None:
+    data = part(np.repeat(np.arange(3), (700, 200, 103)))  # some labels are used up early
+    for seed in range(20):
+        shards = Dirichlet(alpha=0.05, balanced=True).assign(data, 10, rng(seed))
+        assert sorted(sizes(shards)) == [100] * 7 + [101] * 3
+        assert np.array_equal(np.sort(np.concatenate(shards)), np.arange(1003))
+
+
+def test_devices_of_a_balanced_split_with_a_small_alpha_have_mainly_one_label() -> None:
+    data, split = classes(10_000), Dirichlet(alpha=0.01, balanced=True)
+    largest = np.concatenate([counts(split.assign(data, 50, rng(seed)), data).max(axis=1) for seed in range(5)])
+    assert np.mean(largest >= 0.8 * 200) > 0.75  # each of the 50 has 200 samples
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 5.0])
+def test_the_labels_of_a_device_vary_as_a_dirichlet_distribution_does(alpha: float) -> None:
+    labels, data = 2, classes(4000, labels=2)
+    # one of two devices, at random, draws first; it has 2000 samples, and there are as many of each label
+    shares = []
+    for seed in range(300):
+        draws = rng(seed)
+        for label in range(labels):
+            draws.permutation(np.flatnonzero(data.labels == label))
+        first = draws.permutation(2)[0]
+        shards = Dirichlet(alpha=alpha, balanced=True).assign(data, 2, rng(seed))
+        shares.append(counts(shards, data)[first] / 2000)
+    variance = (1 / labels) * (1 - 1 / labels) / (labels * alpha + 1)
+    assert np.mean(shares) == pytest.approx(1 / labels)
+    assert np.var(shares) == pytest.approx(variance, rel=0.1)
+
+
 def test_a_share_below_the_minimum_may_be_an_error() -> None:
     key, problem = refusal(Dirichlet(alpha=0.01, least=20, short="error"), classes(1000), 30)
     assert key == "least"

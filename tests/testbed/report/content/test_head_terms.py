@@ -129,3 +129,10 @@ def test_many_clusterings_are_shown_in_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize("events", [SMALL, [HEADER]])
 def test_without_clusters_there_is_no_section(events: list[Event], tmp_path: Path) -> None:
     assert section(tmp_path, events) is None
+
+
+def test_the_terms_of_heads_last_until_the_next_clusters_are_found() -> None:
+    asked = trace.Dispatched(t=5.5, device="a", ticket=11, version=1, steps=0, gradient=True)
+    found = Clusters()
+    pass_events([*EVENTS[:11], asked, trace.Clustered(t=6.0, version=1, clusters=[MEMBERS], purity=None)], found)
+    assert [(term.head, term.until) for term in found.head_terms] == [("a", 6.0)]

@@ -217,3 +217,15 @@ def test_a_run_without_devices_has_tables(tmp_path: Path) -> None:
     run = run_of(tmp_path, [msgspec.structs.replace(HEADER, parameters={})])
     assert [column.title for column in report_tables.device_columns(run)] == ["device"]
     assert dict(report_tables.facts(run))["strategy"] == "fedasync"
+
+
+def test_the_compression_of_updates_is_shown_only_if_there_is_one(tmp_path: Path, small: RunData) -> None:
+    def compressed(event: trace.Event) -> trace.Event:
+        if not isinstance(event, trace.Joined):
+            return event
+        return msgspec.structs.replace(event, compress_updates="topk:0.01" if event.device == "a" else "none")
+
+    (tmp_path / "other").mkdir()
+    facts = dict(report_tables.facts(run_of(tmp_path / "other", [compressed(event) for event in SMALL])))
+    assert facts["compressed updates"] == "topk:0.01 (1 device), none (1 device)"
+    assert "compressed updates" not in dict(report_tables.facts(small))
