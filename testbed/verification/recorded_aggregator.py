@@ -27,7 +27,7 @@ from testbed.history import trace
 from testbed.history.events.ticket_events import UPLOAD_GIVEN_UP
 from testbed.verification.event_matching import EventMatching, departure
 from testbed.verification.final_files import digest
-from testbed.verification.recorded_devices import UpdateMoments, NoJob, RecordedDevices
+from testbed.verification.recorded_devices import NoJob, RecordedDevices, UpdateMoments
 from testbed.verification.recorded_heads import RecordedHeads
 from testbed.verification.recorded_poison import PoisonDiffers
 from testbed.verification.repeated_messages import heartbeat, ignored_update

@@ -20,7 +20,7 @@ from devices.cluster.head_engine import NOT_THERE
 from testbed.history import trace
 from testbed.history.events.ticket_events import UPLOAD_GIVEN_UP
 from testbed.profile.schema import UpdateBound
-from testbed.verification.recorded_devices import UpdateMoments, RecordedDevices
+from testbed.verification.recorded_devices import RecordedDevices, UpdateMoments
 from testbed.verification.trace_outline import TraceOutline
 from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update
 from testbed.wire.ticket_ranges import range_of

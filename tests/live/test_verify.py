@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aggregator.strategies import STRATEGIES
+from testbed.history import trace
 from tests.live.runs import command, complete, complete_and_verify, write_profile
 
 pytestmark = pytest.mark.live
@@ -25,6 +26,23 @@ FLEET: list[dict[str, Any]] = [
 def test_a_run_of_this_strategy_is_verified(strategy: str, tmp_path: Path) -> None:
     outcome = complete_and_verify(write_profile(tmp_path, strategy=strategy, devices=FLEET, stop={"versions": 8}))
     assert outcome.summary["versions"] >= 8
+
+
+def test_a_run_with_poisoned_updates_is_verified(tmp_path: Path) -> None:
+    poison = [
+        {"at": 0.0, "device": "phone", "do": "poison", "how": "sign-flip", "value": 2.0},
+        {"at": 0.0, "device": "rpi4-1", "do": "poison", "how": "noise", "value": 1.0, "seconds": 2.0},
+    ]
+    changes: dict[str, Any] = {"devices": FLEET, "events": poison, "stop": {"versions": 12}}
+    outcome = complete_and_verify(write_profile(tmp_path, **changes))
+    assert {event.how for event in outcome.of_kind(trace.Poisoned)} == {"sign-flip", "noise"}
+
+
+@pytest.mark.parametrize("method", ["int8", "topk:0.05"])
+def test_a_run_with_compressed_updates_is_verified(method: str, tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"devices": FLEET, "compress_updates": method, "stop": {"versions": 16}}
+    outcome = complete_and_verify(write_profile(tmp_path, **changes))
+    assert {event.compress_updates for event in outcome.of_kind(trace.Joined)} == {method}
 
 
 def test_the_command_verifies_all_runs_of_a_folder_and_names_a_departure(tmp_path: Path) -> None:
