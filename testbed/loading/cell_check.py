@@ -43,10 +43,6 @@ def _check_places(experiment: Experiment, source: str) -> None:
 def _check_baselines(experiment: Experiment, source: str) -> None:
     """With light memory, a device must never lose the baseline that the aggregator shares with it."""
     remedy = "use strategy.memory = 'full'"
-    for i, group in enumerate(experiment.devices):
-        if group.on_lost_download == "old_base":
-            problem = "is old_base; with memory = 'light', the lost download also carries the state of the baseline"
-            raise ProfileError(source, f"devices[{i}].on_lost_download", f"{problem}: use wait, or {remedy}")
     lost = "with memory = 'light', a killed process loses its baseline for good"
     for i, event in enumerate(experiment.events):
         if event.do == "rejoin":

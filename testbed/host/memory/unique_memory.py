@@ -7,6 +7,7 @@ step allocates. The last part depends on network and batch, so no constant holds
 
 from __future__ import annotations
 
+import gc
 import time
 from pathlib import Path
 
@@ -34,6 +35,10 @@ def measure(steps: Steps, samples: int) -> int:
 
 
 def _after_steps(steps: Steps, samples: int) -> int | None:
+    """Compute steps in a child that ends afterwards, without garbage collections: one between the two readings would
+    copy pages of its parent, and the estimate would multiply them.
+    """
+    gc.disable()
     few = min(samples, TRIAL_SAMPLES)
     at_few, seconds = _compute(steps, few)
     more = min(samples, int(few * LONGEST_STEP / max(seconds, 1e-9)))

@@ -93,7 +93,7 @@ class AFLReference(Reference):
 
 
 class BufferReference(Reference):
-    """x ← x + Σ weight(τ, K')·Δ of K' updates: FedBuff (Nguyen et al. 2022, Algorithm 1), SAFL, SAFL-SC (mean)."""
+    """x ← x + Σ weight(τ, K')·Δ of K' updates: FedBuff (Nguyen et al. 2022, Algorithm 1)."""
 
     def version(self, pending: list[Arrival], now: float) -> Prediction:
         assert len(pending) <= self.parameters["k"]
@@ -102,8 +102,16 @@ class BufferReference(Reference):
         return total(weights, pending, self.x[-1]), weights
 
 
+class SAFLReference(BufferReference):
+    """Chen et al. 2024: the mean of K updates, one of each device; SAFL-SC, too."""
+
+    waits = True
+
+
 class MixedReference(Reference):
     """EAFL's (1), and TWAFL: w ← (1 − α)w + α Σ ρ_i w_i, ρ_i ∝ n_i·s(τ_i)."""
+
+    waits = True
 
     def version(self, pending: list[Arrival], now: float) -> Prediction:
         assert len(pending) <= self.parameters["k"]
@@ -156,6 +164,11 @@ class TickReference(Reference):
             return 1 / len(self.samples)
         return self.samples[device] / sum(self.samples.values())
 
+    def weights(self, used: Sequence[Arrival]) -> dict[int, float]:
+        """λ_i of each update; with ``normalised``, divided by their sum."""
+        everything = sum(self.share(each.device) for each in used) if self.parameters.get("normalised") else 1.0
+        return {each.ticket: self.share(each.device) / everything for each in used}
+
     def in_interval(self, pending: list[Arrival]) -> list[Arrival]:
         self.tick += 1
         end = self.tick * self.parameters["interval"]
@@ -167,7 +180,7 @@ class AUDGReference(TickReference):
 
     def version(self, pending: list[Arrival], now: float) -> Prediction:
         heard = self.in_interval(pending)
-        weights = {each.ticket: self.share(each.device) for each in heard}
+        weights = self.weights(heard)
         return total(weights, heard, self.x[-1]), weights
 
 
@@ -180,7 +193,7 @@ class PSURDGReference(TickReference):
 
     def version(self, pending: list[Arrival], now: float) -> Prediction:
         self.last |= {each.device: each for each in self.in_interval(pending)}
-        weights = {each.ticket: self.share(each.device) for each in self.last.values()}
+        weights = self.weights(list(self.last.values()))
         return total(weights, list(self.last.values()), self.x[-1]), weights
 
 
@@ -203,19 +216,56 @@ class ASAFLReference(Reference):
 
 
 class WKAFLReference(Reference):
-    """Zhou et al. 2022 (TPDS): clip, estimate by staleness, select and weight by cosine."""
+    """The authors' program: momentum, clip, estimate by staleness, select and weight by cosine, rate by the least τ."""
+
+    waits = True
+
+    def __init__(self, model: F64, **parameters: object) -> None:
+        super().__init__(model, **parameters)
+        self.u: F64 = np.zeros_like(model)
 
     def version(self, pending: list[Arrival], now: float) -> Prediction:
-        p = self.parameters
-        longest = p["clip"] * p["lr"]
-        clipped = [each.delta * min(1.0, longest / np.linalg.norm(each.delta)) for each in pending]
-        scales = [min(1.0, longest / np.linalg.norm(each.delta)) for each in pending]
-        stage1 = np.array([(math.e / 2) ** -self.tau(each) for each in pending])
-        estimate = sum(weight * g for weight, g in zip(stage1 / stage1.sum(), clipped, strict=True))
+        p, tau = self.parameters, [self.tau(each) for each in pending]
+        raw = [each.delta + p["alpha"] * self.u for each in pending]
+        scales = [min(1.0, p["clip"] * p["lr"] / float(np.linalg.norm(g))) for g in raw]
+        clipped = [scale * g for scale, g in zip(scales, raw, strict=True)]
+        stage1 = np.array([(math.e / 2) ** -each for each in tau])
+        stage1 /= stage1.sum()
+        estimate = sum(weight * g for weight, g in zip(stage1, clipped, strict=True))
         cosines = [float(g @ estimate / np.linalg.norm(g) / np.linalg.norm(estimate)) for g in clipped]
-        least = min(p["theta"], max(cosines))
-        kept = [i for i, each in enumerate(cosines) if each >= least - 1e-12]
-        q = np.array([math.exp(p["beta"] * cosines[i]) for i in kept])
-        rate = 1 / (1 + p["c"] * float(np.mean([self.tau(pending[i]) for i in kept])))
-        weights = {pending[i].ticket: rate * w * scales[i] for i, w in zip(kept, q / q.sum(), strict=True)}
-        return total(weights, [pending[i] for i in kept], self.x[-1]), weights
+        kept = [i for i, each in enumerate(cosines) if each >= p["theta"] - 1e-6]
+        q = np.array([stage1[i] * math.exp(p["beta"] * cosines[i]) for i in kept])
+        chosen = dict(zip(kept, q / q.sum(), strict=True)) if kept else dict(enumerate(stage1))
+        self.u = sum(weight * clipped[i] for i, weight in chosen.items())
+        rate = 1 / (1 + p["c"] * min(tau))
+        weights = {pending[i].ticket: rate * weight * scales[i] for i, weight in chosen.items()}
+        return self.x[-1] + rate * self.u, weights
+
+
+class EAFLReference(Reference):
+    """Zhou et al. 2024, (5): the results of the cluster heads, by the samples of their clusters."""
+
+    def __init__(self, model: F64, **parameters: object) -> None:
+        super().__init__(model, **parameters)
+        self.members: dict[str, list[str]] = {}
+        """Head → devices of its cluster."""
+        self.cluster_samples: dict[int, int] = {}
+
+    def grouped(self, head: str, members: list[str]) -> None:
+        self.members[head] = members
+
+    def arrived(self, arrival: Arrival) -> None:
+        members = self.members.get(arrival.device, [])
+        self.cluster_samples[arrival.ticket] = sum(self.samples[name] for name in members if name in self.present)
+
+    def version(self, pending: list[Arrival], now: float) -> Prediction:
+        used = [each for each in pending if each.ticket in self.chosen]
+        everything = sum(self.cluster_samples[each.ticket] for each in used)
+        weights = {each.ticket: self.cluster_samples[each.ticket] / everything for each in used}
+        return total(weights, used, self.x[-1]), weights
+
+
+def saa(updates: Sequence[tuple[F64, int, int]]) -> F64:
+    """Zhou et al. 2024, (3) and (4): Δ, samples and staleness of each update → the result of a cluster."""
+    everything = sum(samples for _, samples, _ in updates)
+    return sum(samples / everything / (tau + 1) * delta for delta, samples, tau in updates)

@@ -8,7 +8,8 @@ joined and left, every update with its delta, and every version. ``replayed`` pa
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,12 +44,17 @@ class Arrival:
 class Reference:
     """The printed equations of one strategy in double precision. ``x`` has every version so far."""
 
+    waits: ClassVar[bool] = False
+    """Whether a device waits for the version with its update: if it was restarted, its latest update counts."""
+
     def __init__(self, model: F64, **parameters: Any) -> None:
         self.x = [model]
         self.samples: dict[str, int] = {}
         """Of every device that has been present."""
         self.present: set[str] = set()
         self.parameters = parameters
+        self.chosen: list[int] = []
+        """The tickets of the version that is being compared, for strategies whose schedule has no equation."""
 
     @property
     def t(self) -> int:
@@ -63,9 +69,18 @@ class Reference:
     def left(self, device: str) -> None:
         """A device has left."""
 
+    def grouped(self, head: str, members: list[str]) -> None:
+        """A cluster has this head and these members from now on."""
+
     def version(self, pending: list[Arrival], now: float) -> tuple[F64, dict[int, float]]:
         """Return the next model, and ticket → weight, given the updates that await a decision."""
         raise NotImplementedError
+
+    def arrived(self, arrival: Arrival) -> None:
+        """An update has arrived and awaits a decision."""
+
+    def sent(self, device: str, now: float) -> None:
+        """A device was sent a model with a new ticket."""
 
     def steps(self, device: str) -> int | None:
         """Return the local steps of the device's next job; None if the strategy does not set them."""
@@ -75,12 +90,12 @@ class Reference:
 class Log:
     """A fleet under a strategy, with everything that a reference needs."""
 
-    def __init__(self, strategy: Strategy, seed: int) -> None:
+    def __init__(self, strategy: Strategy, seed: int, fleet: Callable[..., Fleet] = Fleet) -> None:
         random = np.random.default_rng(seed)
         devices = [_device(f"d{number}", random) for number in range(int(random.integers(2, 7)))]
         self.arrivals: dict[int, Arrival] = {}
         self.models: dict[int, F64] = {}
-        self.fleet = Fleet(strategy, devices, seed=seed)
+        self.fleet = fleet(strategy, devices, seed=seed)
         self.entries: list[trace.Event] = self.fleet.trace
         self._observe_updates()
         for device in devices:
@@ -128,12 +143,16 @@ def replayed(log: Log, reference: Reference) -> int:
             case trace.Left():
                 reference.present.discard(event.device)
                 reference.left(event.device)
+            case trace.Grouped():
+                reference.grouped(event.head, event.members)
             case trace.Dispatched():
+                reference.sent(event.device, event.t)
                 steps = reference.steps(event.device)
                 assert steps in (None, event.steps), f"{event.device} gets {event.steps} steps instead of {steps}"
-            case trace.Arrived():
+            case trace.Arrived() if event.ticket in log.arrivals:  # others are those that heads report
                 pending[event.ticket] = log.arrivals[event.ticket]
                 assert event.staleness == reference.tau(pending[event.ticket])
+                reference.arrived(pending[event.ticket])
             case trace.Rejected() | trace.Lost():
                 pending.pop(event.ticket, None)
             case trace.Aggregated():
@@ -144,6 +163,10 @@ def replayed(log: Log, reference: Reference) -> int:
 
 
 def _compare(log: Log, reference: Reference, event: trace.Aggregated, pending: list[Arrival]) -> None:
+    reference.chosen = event.tickets
+    if reference.waits:
+        latest = {each.device: each.ticket for each in pending}
+        pending = [each for each in pending if latest[each.device] == each.ticket]
     model, weights = reference.version(pending, event.t)
     assert set(event.tickets) == weights.keys(), f"version {event.version} has other updates"
     for ticket, weight in zip(event.tickets, weights_of(event), strict=True):

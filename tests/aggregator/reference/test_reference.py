@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.strategies import STRATEGIES
-from aggregator.strategy import Strategy
+from aggregator.strategies.eafl.eafl import EAFL
+from aggregator.strategy import Merged, Strategy
+from testbed.wire.messages import Update, Vector
+from tests.aggregator.imaginary import ImaginaryDevice
+from tests.aggregator.imaginary_clusters import ClusteredFleet, Place
 from tests.aggregator.reference import equations as eq
-from tests.aggregator.reference.observed import F64, Log, Reference, replayed
+from tests.aggregator.reference import newer_equations as newer
+from tests.aggregator.reference.observed import EXACT, F64, Log, Reference, replayed
 from tests.properties import examples
 
 Row = tuple[Callable[[], Strategy], Callable[[F64], Reference]]
 
 PLAIN = {"alpha": 0.6, "damping": "constant", "a": 0.5, "b": 4.0}
 ED = {"lam": 1.0, "eps": 1.0, "gamma_bar": 3.0, "kappa": 1.0, "k_max": 100, "steps": 5}
-WK = {"clip": 100.0, "theta": 0.0, "beta": 2.0, "c": 0.1, "lr": 0.2}
+WK = {"alpha": 0.1, "clip": 100.0, "theta": 0.3, "beta": 10.0, "c": 0.1, "lr": 0.2}
+ADAM = {"eta": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3}
+AMS = {"eta": 0.2, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "tau_c": 1}
 
 
 def row(name: str, reference: type[Reference], known: dict[str, object] | None = None, **parameters: object) -> Row:
@@ -49,8 +57,8 @@ ROWS: dict[str, Row] = {
     "asyncfeded": row("asyncfeded", eq.AsyncFedEDReference, ED),
     "afl": row("afl", eq.AFLReference),
     "fedbuff": row("fedbuff", eq.BufferReference, {"weight": damped}, k=3),
-    "safl": row("safl", eq.BufferReference, {"weight": mean}, k=2),
-    "safl-sc": row("safl-sc", eq.BufferReference, {"weight": mean}, k=2, tau_0=1),
+    "safl": row("safl", eq.SAFLReference, {"weight": mean}, k=2),
+    "safl-sc": row("safl-sc", eq.SAFLReference, {"weight": mean}, k=2, tau_0=1),
     "safl-weighted": row("safl-weighted", eq.MixedReference, {"alpha": 0.6, "s": lambda tau: 1 / (tau + 1)}, k=2),
     "twafl": row("twafl", eq.MixedReference, {"alpha": 0.6, "s": lambda tau: (math.e / 2) ** -tau}, k=2),
     "wkafl": row("wkafl", eq.WKAFLReference, WK, k=3),
@@ -61,6 +69,21 @@ ROWS: dict[str, Row] = {
     "psurdg": row("psurdg", eq.PSURDGReference, interval=1.5),
     "asafl": row("asafl", eq.ASAFLReference, {"light": False}, **CELL),
     "asafl, light": row("asafl", eq.ASAFLReference, {"light": True}, memory="light", **CELL),
+    "audg, normalised": row("audg", eq.AUDGReference, interval=0.5, normalised=True),
+    "psurdg, normalised": row("psurdg", eq.PSURDGReference, interval=1.5, normalised=True),
+    "fedbuff, in flight": row("fedbuff", eq.BufferReference, {"weight": damped}, k=3, in_flight=1),
+    "fedopt": row("fedopt", newer.FedAdamReference, ADAM, eta=0.1),
+    "fadas": row("fadas", newer.FADASReference, AMS, k=3, eta=0.2),
+    "ca2fl": row("ca2fl", newer.CA2FLReference, k=3),
+    "ace": row("ace", newer.ACEDReference),
+    "aced": row("aced", newer.ACEDReference, tau_algo=3),
+    "median": row("median", newer.TrimmedReference, k=3),
+    "median, an even number": row("median", newer.TrimmedReference, k=4),
+    "trimmed-mean": row("trimmed-mean", newer.TrimmedReference, k=4, beta=0.25),
+    "krum": row("krum", newer.KrumReference, {"f": 0, "m": 1}, k=3),
+    "krum, the mean of two": row("krum", newer.KrumReference, {"f": 0}, k=4, m=2),
+    "fedat": row("fedat", newer.FedATReference, tiers=2),
+    "fedcompass": row("fedcompass", newer.FedCompassReference, {"alpha": 0.9, "a": 0.5}, q_max=8),
     "asafl, fixed": row("asafl", eq.ASAFLReference, {"light": False}, control="fixed", degree=2),
 }
 
@@ -74,5 +97,35 @@ def test_every_version_is_that_of_the_printed_equations(name: str, seed: int) ->
     assert replayed(log, reference(log.first)) == log.fleet.engine.version
 
 
+class ObservedClusters(ClusteredFleet):
+    """Keeps the updates of members, and compares each result of a head with the equation."""
+
+    results = 0
+
+    def __init__(self, strategy: Strategy, devices: Sequence[ImaginaryDevice], *, seed: int) -> None:
+        self.updates: dict[int, Update] = {}
+        super().__init__(strategy, devices, seed=seed)
+
+    def _end_upload(self, device: ImaginaryDevice, update: Update, seconds: float, given_up: bool) -> None:
+        self.updates[update.ticket] = update
+        super()._end_upload(device, update, seconds, given_up)
+
+    def _pass_up(self, device: ImaginaryDevice, place: Place, delta: Vector, merged: Merged) -> None:
+        used = [(self.updates[ticket], staleness) for ticket, _, staleness in merged]
+        expected = eq.saa([(each.delta.astype(float), each.samples, tau) for each, tau in used])
+        np.testing.assert_allclose(delta, expected, rtol=EXACT, atol=EXACT)
+        self.results += 1
+        super()._pass_up(device, place, delta, merged)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@examples(60)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_both_stages_of_eafl_are_those_of_the_printed_equations(fresh: bool, seed: int) -> None:
+    log = Log(EAFL(clusters=2, every=3, phi=0.6, patience=3.0, fresh=fresh), seed, ObservedClusters)
+    assert replayed(log, eq.EAFLReference(log.first)) == log.fleet.engine.version
+    assert log.fleet.results >= log.fleet.engine.version  # type: ignore[attr-defined]
+
+
 def test_every_strategy_has_a_reference() -> None:
-    assert {type(make()) for make, _ in ROWS.values()} == set(STRATEGIES.values())
+    assert {type(make()) for make, _ in ROWS.values()} | {EAFL} == set(STRATEGIES.values())

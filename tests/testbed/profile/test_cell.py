@@ -98,7 +98,7 @@ def test_a_distance_without_a_cell_is_refused(tmp_path: Path) -> None:
 def test_with_light_memory_a_device_may_not_lose_its_baseline(tmp_path: Path) -> None:
     light = "strategy.memory=light"
     load(tmp_path, light)
-    assert "devices[0].on_lost_download is old_base; with memory = 'light'" in refusal(
+    assert "with asafl, a device waits until a lost model is sent again" in refusal(
         tmp_path, light, "devices[0].on_lost_download=old_base"
     )
     events = '[[events]]\nat = 1\ndevice = "*"\ndo = "kill"\n[[events]]\nat = 2\ndevice = "*"\ndo = "rejoin"\n'

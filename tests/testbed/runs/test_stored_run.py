@@ -65,7 +65,8 @@ def test_profile_meta_and_model_are_read(folder: Path) -> None:
     assert isinstance(run.profile, Experiment)
     assert (run.profile.name, run.profile.seed, run.target_accuracy) == ("demo", 7, 0.75)
     assert run.profile_table is not None
-    assert run.profile_table["strategy"] == {"name": "fedavg", "fraction": 1.0}
+    strategy = run.profile_table["strategy"]
+    assert (strategy["name"], strategy["fraction"], strategy["optimizer"]) == ("fedavg", 1.0, "sgd")
     assert run.profile_text == (folder / "profile.toml").read_text(encoding="utf-8")
     meta = run.meta
     assert meta is not None
