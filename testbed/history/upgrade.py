@@ -1,8 +1,8 @@
 """Events of traces that an earlier version wrote, converted to the present schema.
 
-Schema 5 renamed four fields of schema 4 and changed nothing else. Schema 6 added *progressed*, *adopted* and
-*regrouped*, which ``verify`` needs, and changed nothing else. ``testbed.history.trace.read`` converts each line of an
-older trace, so that no other code sees the old names. Schemas before 4 are refused.
+Schema 5 renamed four fields of schema 4 and changed nothing else. Schema 6 added *progressed*, *adopted*, *regrouped*,
+*carried* and *paused*, which ``verify`` needs, and changed nothing else. ``testbed.history.trace.read`` converts each
+line of an older trace, so that no other code sees the old names. Schemas before 4 are refused.
 """
 
 from __future__ import annotations

@@ -105,6 +105,26 @@ def test_at_a_later_clustering_devices_send_what_they_have_and_no_job_is_cut_off
     check_accounts(outcome)
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_run_with_poison_compressed_results_and_several_clusterings_is_verified(fresh: bool, tmp_path: Path) -> None:
+    lossy = {"profile": "rpi4", "link": "wifi", "count": 6, "drop": 0.15, "suspend": 0.3, "suspend_max": 0.3}
+    outcome = complete_and_verify(
+        profile(
+            tmp_path,
+            fleet=[lossy, {"profile": "phone-low", "name": "phone", "link": "5g", "count": 2, "on_drop": "give_up"}],
+            clusters=2,
+            strategy={"every": 3, "phi": 0.3, "fresh": fresh},
+            events=[{"at": 1.0, "device": "phone", "do": "poison", "how": "sign-flip", "value": 2.0}],
+            compress_updates="topk:0.1",
+            stop={"versions": 13},
+        )
+    )
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert len(outcome.of_kind(trace.Clustered)) >= 4
+    assert outcome.of_kind(trace.Poisoned)
+    assert bool(outcome.of_kind(trace.Paused)) is not fresh
+
+
 def test_killing_a_head_does_not_end_the_run_and_its_tickets_are_lost(tmp_path: Path) -> None:
     path = profile(tmp_path, devices=8, clusters=2, strategy={"every": 1000}, stop={"versions": 25})
     with started(path) as run:
