@@ -205,7 +205,7 @@ def test_updates_of_a_device_without_throttle_and_losses_replace_four_of_five_he
     time: Time, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], share: float
 ) -> None:
     interval, jobs = CONFIG.heartbeat_seconds, 20
-    monkeypatch.setattr(main, "local_sgd", lambda *_: slow_step(time, interval))
+    monkeypatch.setattr(main, "steps_of_job", lambda *_: slow_step(time, interval))
     model = np.zeros(TinyTask.SIZE, dtype=np.float32)
     trains = [Train(ticket=ticket, version=0, sent=0.0, job=Job(steps=1), model=model) for ticket in range(1, jobs + 1)]
     peer = AnsweringPeer(time, [Welcome(origin=time.now), *trains, Stop(reason="enough")], updates=jobs)
