@@ -123,6 +123,8 @@ class FedAT(Strategy):
             return self._close_if_due(tier, server)
         if device in self._responses:  # it has answered in the first round, left, and returned
             return self._end_first_if_due(server)
+        if not self._tiers and not self._first.shares:  # nobody has answered yet: it takes part in the first round
+            self._first.awaited.add(device)
         return self._sending([device], server)
 
     def on_leave(self, device: str, server: Server) -> Decision:
@@ -166,9 +168,9 @@ class FedAT(Strategy):
         """Make the tiers when every device of the first round has answered or is given up."""
         if self._first.awaited:
             return Decision()
-        if not self._first.shares:  # all are given up: begin again with those that are present
+        if not self._first.shares:  # all are given up: wait for those that are present
             self._first.awaited = set(server.devices)
-            return self._sending(server.devices, server)
+            return self._sending(server.devices.keys() - server.busy.keys(), server)
         model, applied = self._first.close()
         ranked = sorted(self._responses, key=lambda device: (self._responses[device], device))
         for names in np.array_split(ranked, min(self.tiers, len(ranked))):
@@ -205,7 +207,7 @@ class FedAT(Strategy):
 
     def _sending(self, devices: Iterable[str], server: Server) -> Decision:
         """Send devices the model, and note the moment."""
-        names = list(devices)
+        names = sorted(devices)
         self._sent.update(dict.fromkeys(names, server.now))
         return Decision(train={device: self.job(device, server) for device in names})
 

@@ -170,7 +170,8 @@ class FedCompass(Strategy):
     def _assign(self, device: str, now: float) -> int:
         """Let a device join a group, or create one for it. Return its steps."""
         speed = self._speeds[device]
-        found = [(math.floor((group.expected - now) / speed), group) for group in self._groups]
+        others = [group for group in self._groups if device not in group.members()]  # it may have left and returned
+        found = [(math.floor((group.expected - now) / speed), group) for group in others]
         found = [(steps, group) for steps, group in found if self.q_min <= steps <= self.q_max]
         if found:
             steps, group = max(found, key=lambda pair: pair[0])

@@ -154,3 +154,30 @@ def test_a_share_of_a_tier_is_chosen_for_each_round() -> None:
         for device in chosen:
             hand.update(device, 0.0)
         assert len(hand.dispatched()) == 2
+
+
+def test_a_first_round_that_begins_again_leaves_devices_at_work_alone() -> None:
+    hand = ByHand(FedAT(tiers=2))
+    hand.start(a=1, b=1)
+    hand.give_up("a")
+    assert hand.dispatched() == ["a", "b", "a"]
+    hand.give_up("b")
+    assert hand.dispatched() == ["b"]
+
+
+def test_devices_that_all_return_before_the_first_answer_are_in_the_first_round() -> None:
+    hand = ByHand(FedAT(tiers=2))
+    hand.start(a=1, b=1)
+    for device in ("a", "b"):
+        hand.leave(device)
+    for device in ("a", "b"):
+        hand.join(device)
+    hand.now = 1.0
+    hand.update("a", 2.0)
+    assert hand.engine.version == 0
+    hand.now = 2.0
+    hand.update("b", 4.0)
+    assert hand.model == [3.0]
+    hand.now = 3.0
+    hand.update("a", 1.0)  # tier 1 alone: T = 2 and 1, so its model counts 1/3
+    assert hand.engine.version == 2

@@ -120,6 +120,17 @@ def test_a_group_does_not_wait_for_a_device_that_left_or_gave_up() -> None:
         assert set(hand.engine.busy) == ({"a"} if happens is ByHand.leave else {"a", "b"})
 
 
+def test_a_device_whose_update_waits_in_a_group_does_not_join_it_again() -> None:
+    hand = grouped()
+    hand.now = 5.0
+    hand.update("a", 4.0)  # early: it waits for b
+    hand.leave("a")
+    hand.join("a", 10)
+    hand.now = 12.0
+    hand.update("b", 2.0)
+    assert len(hand.events(trace.Aggregated)[-1].tickets) == 2  # the group does not wait for a's next update
+
+
 def test_a_device_that_returns_keeps_its_speed() -> None:
     hand = grouped()
     hand.leave("b")
