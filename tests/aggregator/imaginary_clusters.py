@@ -272,6 +272,8 @@ class ClusteredFleet(Fleet):
         place = self.places.get(device.name)
         if place is None:
             super()._end_upload(device, update, seconds, given_up)
+        elif device.name in self.suspended:  # its own updates wait, too
+            self._later(0.5, device, lambda: self._end_upload(device, update, seconds, given_up))
         elif device.working == update.ticket:
             device.working = 0
             is_carried = update.ticket == place.carried

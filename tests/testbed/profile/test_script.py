@@ -310,4 +310,4 @@ def test_the_script_in_the_readme_is_valid(tmp_path: Path) -> None:
     [block] = [part.partition("```")[0] for part in text.split("```toml\n")[1:] if "[[events]]" in part]
     path = tmp_path / "mine.toml"
     path.write_text(f'strategy = "fedasync"\ndevices = [{{ profile = "rpi4", count = 3 }}]\n{block}', encoding="utf-8")
-    assert [event.do for event in profile_loader.load(path).events] == ["suspend", "kill", "rejoin", "rate"]
+    assert [event.do for event in profile_loader.load(path).events] == ["suspend", "kill", "rejoin", "rate", "poison"]
