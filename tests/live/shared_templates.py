@@ -21,6 +21,8 @@ from testbed.sweeps.launcher_template import LaunchedRun, LauncherTemplate
 
 _TEST = "EDGEBED_TEST_"
 _MARK = f"{_TEST}TEMPLATES"
+_HARMLESS = (_TEST, "PYTEST_", "KMP_")
+"""Beginnings of variables that tests, pytest and (when it is imported) scikit-learn set."""
 
 
 class _Shared:
@@ -82,7 +84,7 @@ def has_variable(process: psutil.Process, name: str, value: str) -> bool:
 
 
 def _variables() -> Mapping[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith((_TEST, "PYTEST_"))}
+    return {name: value for name, value in os.environ.items() if not name.startswith(_HARMLESS)}
 
 
 @contextlib.contextmanager
