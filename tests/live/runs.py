@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -129,11 +130,12 @@ class Run:
         """``template`` is a connection to the templates of another process; without it, the run makes its own."""
         command = [sys.executable, str(program), *_words(profile, out, options, report=report)]
         self._out = out
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  close() closes it
         inherited = {} if template is None else {early.SOCKET: template.fileno()}
         self.process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._errors,  # a test may read it while the run is going on
             text=True,
             cwd=profile.parent,
             start_new_session=True,
@@ -152,7 +154,7 @@ class Run:
         while not (answer := condition()):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self.process.wait(_LOOK_SECONDS)
-                raise AssertionError(f"exit {code} before {what}: {self.process.communicate()}")
+                raise AssertionError(f"exit {code} before {what}: {self.process.communicate()[0]} {self.errors()}")
             assert time.monotonic() < limit, f"{PATIENCE:g} s without {what}"
         return answer
 
@@ -215,13 +217,29 @@ class Run:
 
     def finish(self) -> Outcome:
         """Wait for the end. The pipes close when the last process that could write to them has ended."""
-        stdout, stderr = self.process.communicate(timeout=PATIENCE)
-        return _outcome(self.process.returncode, stdout, stderr, self._out)
+        stdout, _ = self.process.communicate(timeout=PATIENCE)
+        return _outcome(self.process.returncode, stdout, self.errors(), self._out)
+
+    def close(self) -> None:
+        """Kill the run if it has not ended, and close what it wrote to."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._errors.close()
+
+    def errors(self) -> str:
+        """What the run has written to standard error so far."""
+        return os.pread(self._errors.fileno(), os.fstat(self._errors.fileno()).st_size, 0).decode()
 
     def events(self) -> list[trace.Event]:
         """The events so far."""
         files = list(self._out.glob("*/trace.jsonl"))
         return list(trace.read(files[0])) if files else []
+
+    def of_kind(self, kind: type[T]) -> list[T]:
+        return [event for event in self.events() if isinstance(event, kind)]
 
     def traced(self) -> str:
         files = list(self._out.glob("*/trace.jsonl"))
@@ -269,12 +287,7 @@ def started(
     try:
         yield run
     finally:
-        if run.process.poll() is None:
-            run.process.kill()
-            run.process.communicate()
-        for pipe in (run.process.stdout, run.process.stderr):
-            assert pipe is not None
-            pipe.close()
+        run.close()
 
 
 def complete(profile: Path, *options: str, report: bool = False) -> Outcome:

@@ -112,12 +112,12 @@ def test_after_the_death_of_a_device_its_job_is_lost_and_the_run_continues(tmp_p
         run.wait_until_traced("arrived", 3)
         victim = run.members()["rpi4-2"]
         victim.kill()
-        run.wait_until_traced("left")
-        made = max(Counter(each.device for each in run.events() if isinstance(each, trace.Arrived)).values())
+        run.wait_for(lambda: any(left.device == "rpi4-2" for left in run.of_kind(trace.Left)), "the end of rpi4-2")
+        made = max(Counter(arrived.device for arrived in run.of_kind(trace.Arrived)).values())
         run.wait_until_each_delivered(made + 2, {"rpi4-1", "rpi4-3"})
+        run.wait_for(lambda: f"rpi4-2 (pid {victim.pid}) was ended by SIGKILL" in run.errors(), "a word about its end")
         outcome = run.interrupt()
     assert outcome.code == 130
-    assert f"rpi4-2 (pid {victim.pid}) was ended by SIGKILL" in outcome.stderr
     [left] = [event for event in outcome.of_kind(trace.Left) if event.device == "rpi4-2"]
     [lost] = [event for event in outcome.of_kind(trace.Lost) if event.device == "rpi4-2"]
     assert lost.t == left.t
