@@ -55,11 +55,12 @@ class WeightedPool:
         if device in self._weights:
             return
         self._is_sorted = self._is_sorted and device in self._ranks
-        self._change(device, samples if self._by_samples else 1)
+        self._weights[device] = samples if self._by_samples else 1
+        self._add(device, self._weights[device])
 
     def discard(self, device: str) -> None:
         if device in self._weights:
-            self._change(device, -self._weights[device])
+            self._add(device, -self._weights.pop(device))
 
     def draw(self, count: int, random: np.random.Generator) -> list[str]:
         if count >= len(self._weights):
@@ -91,12 +92,8 @@ class WeightedPool:
                 point -= self._tree[rank]
         return self._names[rank]
 
-    def _change(self, device: str, weight: int) -> None:
-        """Add a device with this weight, or remove it by the opposite of its weight."""
-        if weight > 0:
-            self._weights[device] = weight
-        else:
-            del self._weights[device]
+    def _add(self, device: str, weight: int) -> None:
+        """Add a weight to the sums that count this device."""
         self._total += weight
         if self._is_sorted:
             self._add_to_tree(self._ranks[device] + 1, weight)

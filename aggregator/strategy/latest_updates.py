@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aggregator.strategy.vectors import Sum, add_scaled, scaled, zero_sum
+from aggregator.strategy.vectors import Sum, add_scaled, zero_sum
 from testbed.wire.messages import Vector
 
 
@@ -42,7 +42,3 @@ class LatestUpdates:
     def total(self) -> Sum:
         """The sum; read-only."""
         return self._sum
-
-    def mean(self, devices: int) -> Vector:
-        """Return the sum divided by a number of devices; those without an update count as 0."""
-        return scaled(self._sum, 1 / devices)

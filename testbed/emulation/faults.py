@@ -58,7 +58,7 @@ class Timetable(Protocol):
         ...
 
     def poison(self, job: int) -> Poison | None:
-        """Return the recorded poison of an update. None: the script decides."""
+        """Return how an update was poisoned in the recording. None: it has no such job, and the profile decides."""
         ...
 
     def poison_noise(self, job: int) -> np.random.Generator:

@@ -103,7 +103,7 @@ def plan(experiment: Experiment, survey: Survey, cores: CorePlan, dilation: floa
 
 def _plan(experiment: Experiment, survey: Survey, demand: FleetDemand, cores: CorePlan, dilation: float) -> Plan:
     used = sorted({cores.aggregator, cores.evaluator, *cores.devices})
-    baselines = experiment.strategy_parameters.get("memory") == "light"
+    parameters = experiment.strategy_parameters
     return Plan(
         dilation=dilation,
         survey=survey,
@@ -115,7 +115,8 @@ def _plan(experiment: Experiment, survey: Survey, demand: FleetDemand, cores: Co
             len(demand.devices),
             survey.model_bytes,
             survey.device_bytes,
-            baselines=baselines,
+            baselines=parameters.get("memory") == "light",  # asafl
+            kept_updates=bool(parameters.get("gdc")) and not parameters.get("fresh"),  # eafl
             residuals=experiment.compresses_updates,
         ),
         memory_free=psutil.virtual_memory().available,

@@ -26,7 +26,7 @@ Departures
 
 from __future__ import annotations
 
-from aggregator.strategy.vectors import Sum, add_scaled, scaled, zero_sum
+from aggregator.strategy.vectors import Sum, add_scaled, zero_sum
 from testbed.wire.messages import Vector
 
 
@@ -60,7 +60,3 @@ class Differences:
     def total(self) -> Sum:
         """N·Ḡ; read-only."""
         return self._sum
-
-    def mean(self, devices: int) -> Vector:
-        """Return Ḡ of ``devices`` devices."""
-        return scaled(self._sum, 1 / devices)

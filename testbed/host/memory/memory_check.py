@@ -25,6 +25,8 @@ _VECTORS_ELSEWHERE = 2
 """A delta, and possibly a past model, in the aggregator."""
 _VECTORS_FOR_BASELINE = 3
 """The baseline in double precision (two), and the difference that is not yet confirmed."""
+_VECTORS_FOR_KEPT_UPDATE = 2
+"""The last update, and the one under way."""
 _VECTORS_FOR_RESIDUAL = 4
 """The residual, the residual after the update under way, the delta as it was sent, and the compressed bytes."""
 FILES_PER_DEVICE = 8
@@ -32,16 +34,25 @@ FILES_FOR_THE_REST = 256
 
 
 def bytes_needed(
-    devices: int, model_bytes: int = 0, measured: int = 0, *, baselines: bool = False, residuals: bool = False
+    devices: int,
+    model_bytes: int = 0,
+    measured: int = 0,
+    *,
+    baselines: bool = False,
+    kept_updates: bool = False,
+    residuals: bool = False,
 ) -> int:
     """Memory for a fleet: its processes, and for each device the vectors on the device and in the aggregator.
 
     ``measured``: the unique memory of a process that has computed steps of this task; 0 if it was not measured.
-    ``baselines``: whether each device keeps a baseline. ``residuals``: whether devices compress their updates.
+    ``baselines``, ``kept_updates``: whether each device keeps a baseline, or its last update after the upload.
+    ``residuals``: whether devices compress their updates.
     """
     device = measured + _BYTES_BESIDE_STEPS if measured else BYTES_PER_DEVICE + _VECTORS_ON_DEVICE * model_bytes
-    kept = (_VECTORS_FOR_BASELINE if baselines else 0) + (_VECTORS_FOR_RESIDUAL if residuals else 0)
-    vectors = _VECTORS_ELSEWHERE + kept
+    vectors = _VECTORS_ELSEWHERE
+    vectors += _VECTORS_FOR_BASELINE if baselines else 0
+    vectors += _VECTORS_FOR_KEPT_UPDATE if kept_updates else 0
+    vectors += _VECTORS_FOR_RESIDUAL if residuals else 0
     return devices * (device + vectors * model_bytes) + BYTES_FOR_THE_REST
 
 

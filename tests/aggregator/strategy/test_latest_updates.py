@@ -12,7 +12,6 @@ def test_the_sum_has_the_latest_update_of_each_device() -> None:
     latest.replace("b", vector(10, 20))
     latest.replace("a", vector(3, 4))
     assert latest.total.tolist() == [13.0, 24.0]
-    assert latest.mean(4).tolist() == [3.25, 6.0]
     assert (latest.devices, latest.get("c")) == (2, None)
 
 

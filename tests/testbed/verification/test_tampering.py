@@ -229,3 +229,42 @@ def test_a_changed_table_is_found(folder: Path, name: str) -> None:
     departure = found(folder)
     assert departure.event == f"{name}, row {len(rows) - 1}"
     assert departure.found == "None"
+
+
+@pytest.fixture(scope="module")
+def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which a device poisons its updates, and all devices compress theirs."""
+    event = {"at": 0.5, "device": "d-1", "do": "poison", "how": "sign-flip", "value": 2.0, "seconds": 2.0}
+    made = OneProcess(tmp_path_factory.mktemp("poisoned"), compress_updates="int8", events=[event])
+    made.run(until=4.0)
+    assert places(made.events, trace.Poisoned)
+    return made.finish()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        changed(trace.Poisoned, 0, factor=3.0),
+        changed(trace.Poisoned, 0, how="noise"),
+        changed(trace.Poisoned, 0, ticket=1),
+        lambda events: events.pop(places(events, trace.Poisoned)[0]),
+    ],
+    ids=["factor", "how", "ticket", "removed"],
+)
+def test_a_changed_poison_is_found(poisoned: Path, edit: Callable[[Events], object], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(poisoned, tmp_path / "copy"))
+    assert verify(folder).verdict == "verified"
+    change(folder, edit)
+    assert found(folder).line is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"int8"', '"float16"'), ('"sign-flip"', '"scaled"'), ('compress_updates = "int8"', "")]
+)
+def test_a_changed_way_to_poison_or_compress_is_found(poisoned: Path, old: str, new: str, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(poisoned, tmp_path / "copy"))
+    path = folder / "profile.toml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert found(folder).line is not None

@@ -24,15 +24,15 @@ def test_three_rounds_of_algorithm_1_by_hand() -> None:
     server = LatestUpdates(vector(0, 0))
     server.replace("a", vector(4, 0))
     # three of four have sent nothing, their gradient is 0:  ¼·(4, 0)
-    assert server.mean(4).tolist() == [1.0, 0.0]
+    assert (server.total / 4).tolist() == [1.0, 0.0]
     server.replace("b", vector(0, 8))
     server.replace("c", vector(4, 4))
     # ¼·((4, 0) + (0, 8) + (4, 4)): a sent nothing in this round, and still counts
-    assert server.mean(4).tolist() == [2.0, 3.0]
+    assert (server.total / 4).tolist() == [2.0, 3.0]
     server.replace("a", vector(-8, 0))
     # the new one of a replaces its old one:  ¼·((−8, 0) + (0, 8) + (4, 4))
-    assert server.mean(4).tolist() == [-1.0, 3.0]
-    assert server.mean(2).tolist() == [-2.0, 6.0]  # N is the number of devices by now
+    assert (server.total / 4).tolist() == [-1.0, 3.0]
+    assert (server.total / 2).tolist() == [-2.0, 6.0]  # N is the number of devices by now
 
 
 def test_three_rounds_of_algorithm_4_by_hand() -> None:
@@ -40,20 +40,20 @@ def test_three_rounds_of_algorithm_4_by_hand() -> None:
     first, since = a.difference(1, vector(4))
     assert (first.tolist(), since) == ([4.0], 0)  # 4 − 0
     server.add("a", 1, first, since)
-    assert server.mean(2).tolist() == [2.0]
+    assert (server.total / 2).tolist() == [2.0]
     a.confirm(server.last_applied("a"))
 
     lost, since = a.difference(3, vector(10))
     assert (lost.tolist(), since) == ([6.0], 1)  # 10 − 4, and it is lost
     other, since = b.difference(2, vector(-2))
     server.add("b", 2, other, since)
-    assert server.mean(2).tolist() == [1.0]  # ½·(4 − 2)
+    assert (server.total / 2).tolist() == [1.0]  # ½·(4 − 2)
 
     a.confirm(server.last_applied("a"))  # 1, as before: the lost one does not count
     again, since = a.difference(4, vector(6))
     assert (again.tolist(), since) == ([2.0], 1)  # 6 − 4, and not 6 − 10
     server.add("a", 4, again, since)
-    assert server.mean(2).tolist() == [2.0]  # ½·(6 − 2)
+    assert (server.total / 2).tolist() == [2.0]  # ½·(6 − 2)
 
 
 def test_a_difference_with_another_baseline_is_refused() -> None:
@@ -137,7 +137,6 @@ def test_both_algorithms_are_equal_bit_for_bit_in_exact_arithmetic(jobs: list[tu
     for number, delta, fate in jobs:
         both.job(number, vector(*delta), fate)
         assert both.latest.total.tobytes() == both.differences.total.tobytes()
-        assert both.latest.mean(DEVICES).tobytes() == both.differences.mean(DEVICES).tobytes()
 
 
 @given(st.lists(st.tuples(st.integers(0, DEVICES - 1), SINGLE, FATES), max_size=60))

@@ -57,6 +57,7 @@ def test_the_limit_on_open_files_is_raised_as_far_as_needed(monkeypatch: pytest.
 
 def test_devices_with_baselines_need_memory_for_three_more_vectors() -> None:
     assert bytes_needed(4, 1000, baselines=True) - bytes_needed(4, 1000) == 4 * 3 * 1000
+    assert bytes_needed(4, 1000, kept_updates=True) - bytes_needed(4, 1000) == 4 * 2 * 1000
 
 
 def test_measured_memory_replaces_the_estimate_and_includes_the_vectors_of_the_device() -> None:
