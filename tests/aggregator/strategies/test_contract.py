@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -228,6 +229,12 @@ def troubled(make: Callable[[], Strategy]) -> Fleet:
 
 def test_every_strategy_of_the_catalogue_has_a_row() -> None:
     assert {type(make()) for make in CONTRACT_ROWS.values()} >= set(STRATEGIES.values())
+
+
+def test_every_strategy_of_the_catalogue_has_a_golden_test() -> None:
+    files = {path.stem.removeprefix("test_golden_") for path in Path(__file__).parent.glob("*/test_golden_*.py")}
+    modules = {strategy.__module__.rpartition(".")[2] for strategy in STRATEGIES.values()}
+    assert modules <= files
 
 
 @every_strategy
