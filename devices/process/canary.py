@@ -16,7 +16,7 @@ from devices.device_config import CanaryConfig
 from testbed.common.clock import WallClock
 from testbed.history.trace import Canary
 from testbed.host.cores import settle
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.wire.codec import decode_or_log, encode, largest_frame
 from testbed.wire.messages import STOPPED, CanaryReport, Heartbeat, Hello, Stop, Welcome
 from testbed.wire.sockets import Peer, PeerUnreachable, closing_peer
@@ -72,11 +72,11 @@ class _Probe:
         self._task, self._steps = task, config.steps
         self._samples: npt.NDArray[np.int64] = np.arange(config.batch, dtype=np.int64) % task.training_samples
         self.seconds = config.seconds
-        task.gradient(self._samples)  # the first one after a fork causes page faults
+        task.probe(self._samples)  # the first one after a fork causes page faults
 
     def timed(self) -> float:
         """Compute the steps, and return the host seconds that they took."""
         clock = WallClock.starting_now()
         for _ in range(self._steps):
-            self._task.gradient(self._samples)
+            self._task.probe(self._samples)
         return max(self.seconds, clock.now())

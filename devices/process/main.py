@@ -11,7 +11,8 @@ from pathlib import Path
 
 from devices.cluster.membership import Membership
 from devices.compute.freeze import freeze
-from devices.compute.local_sgd import steps_of_job
+from devices.compute.job_steps import steps_of_job
+from devices.compute.kept_memory import JobTickets, KeptMemory
 from devices.compute.quota import SignalQuota
 from devices.compute.trainer import Computation, Steps, Stepwise
 from devices.compute.worker import Worker
@@ -25,7 +26,7 @@ from testbed.emulation.recorded import read_jobs
 from testbed.host.cores import settle, unpin
 from testbed.host.kernel import UsageMeter
 from testbed.host.quotas.cpu_quota import CpuQuota
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
 from testbed.wire.messages import (
     STOPPED,
@@ -85,7 +86,7 @@ def _worker_process(config: DeviceConfig, task: Task) -> Iterator[Worker | None]
         yield None
         return
     samples = len(task.shards[config.spec.index])
-    worker = Worker(lambda job, base, number: _local_sgd(config, task, job, base, number), samples, task.size)
+    worker = Worker(_Training(config, task).begin, samples, task.size)
     try:
         if isinstance(config.quota, CpuQuota):
             config.quota.add(worker.pid)
@@ -101,8 +102,15 @@ def _timetable(config: DeviceConfig) -> Timetable:
     return RecordedTimetable(jobs=read_jobs(Path(config.recording)), end=config.recording_end, otherwise=seeded)
 
 
-def _local_sgd(config: DeviceConfig, task: Task, job: Job, base: Vector, number: int) -> Steps:
-    return steps_of_job(task, config.seed, config.spec.index, job, base, number)
+class _Training:
+    """The training of one device, with what it keeps from job to job."""
+
+    def __init__(self, config: DeviceConfig, task: Task) -> None:
+        self._config, self._task, self._kept = config, task, KeptMemory()
+
+    def begin(self, job: Job, base: Vector, number: int, tickets: JobTickets) -> Steps:
+        config = self._config
+        return steps_of_job(self._task, config.seed, config.spec.index, job, base, number, tickets, self._kept)
 
 
 class DeviceProcess:
@@ -113,7 +121,7 @@ class DeviceProcess:
     ) -> None:
         spec = config.spec
         self._config, self._task, self._peer, self._cores, self._worker = config, task, peer, cores, worker
-        self._shard = task.shards[spec.index]
+        self._shard, self._training = task.shards[spec.index], _Training(config, task)
         self._quota = SignalQuota(worker, config.quota) if worker and isinstance(config.quota, float) else None
         self._device = Device(
             spec,
@@ -157,7 +165,7 @@ class DeviceProcess:
         """Compute some steps: the first ones after a fork cause page faults, and would miss their deadlines."""
         batch = min(self._config.job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
         job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0, batch=batch)
-        for _ in _local_sgd(self._config, self._task, job, self._task.initial(), 0):
+        for _ in _Training(self._config, self._task).begin(job, self._task.initial(), 0, JobTickets(0, 0)):
             pass
 
     def _wait_to_rejoin(self) -> bool:
@@ -296,5 +304,5 @@ class DeviceProcess:
         elif isinstance(message, Stop):
             raise StopRun
 
-    def _train(self, job: Job, base: Vector, number: int) -> Computation:
-        return Stepwise(_local_sgd(self._config, self._task, job, base, number))
+    def _train(self, job: Job, base: Vector, number: int, tickets: JobTickets) -> Computation:
+        return Stepwise(self._training.begin(job, base, number, tickets))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from torch import nn
 
 from testbed.learning.data.dataset import DataSet, Subset
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 
 INPUTS = np.array([[1, 0, 2], [0, 1, -1], [2, 2, 0], [-1, 0, 1], [0.5, -1, 0], [1, 1, 1], [0, 0, 3]], dtype=np.float32)
 LABELS = np.array([0, 1, 1, 0, 1, 0, 1], dtype=np.int64)

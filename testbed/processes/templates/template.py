@@ -41,7 +41,7 @@ from testbed.wire.training_job import Job
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from testbed.learning.tasks.task import Task
+    from testbed.learning.training.task import Task
 
 _MANY_DEVICES = 100
 """Collapsing the template into huge pages takes as long as some dozens of forks, and makes each five times faster."""
@@ -50,7 +50,7 @@ _CHECKS = 2
 """A remembered survey that a few steps contradict is checked once more: the end of an earlier run may disturb one
 check for 40 ms, and a new survey takes a second."""
 _PIECE_SAMPLES = 512
-"""A larger step goes through the network in pieces (``testbed.learning.tasks.task``) and needs no more memory."""
+"""A larger step goes through the network in pieces (``testbed.learning.training.task``) and needs no more memory."""
 
 TASK: Task | None = None
 """The task of a warm template; all processes that are forked from it have it."""
@@ -169,8 +169,8 @@ def _load_task(request: TemplateRequest) -> Task:
     with setup.as_profile_errors(request.source):
         task = setup.recipe(request.task, request.parameters, request.source).open(setting)
     # torch imports and allocates lazily: a full step here makes the first step of each device fast
-    job = Job(steps=1, batch=32, momentum=0.5, proximal=0.1)
-    for _ in _local_sgd(task, task.shards[0], job):
+    job = replace(request.job, steps=1, epochs=0, batch=32, proximal=0.1)
+    for _ in _steps(task, task.shards[0], job):
         pass
     return task
 
@@ -273,11 +273,20 @@ def _confirmed(
 
 
 def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
-    def steps(batch: int) -> Iterator[float]:
-        everything = np.arange(task.training_samples, dtype=np.int64)
-        return _local_sgd(task, everything, replace(request.job, steps=1_000_000, epochs=0, batch=batch))
+    everything = np.arange(task.training_samples, dtype=np.int64)
 
-    return steps
+    def steps(batch: int) -> Iterator[float]:
+        return _steps(task, everything, replace(request.job, steps=1_000_000, epochs=0, batch=batch))
+
+    largest = max(task.shards, key=len)
+
+    def whole_jobs(samples: int) -> Iterator[float]:
+        batch = max(1, min(request.job.batch or samples, samples))
+        job = replace(request.job, steps=max(1, samples // batch), epochs=0, batch=batch)
+        while True:
+            yield from _steps(task, largest, job)
+
+    return whole_jobs if request.job.whole else steps
 
 
 def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter) -> SurveyTimes:
@@ -308,7 +317,10 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
     )
 
 
-def _local_sgd(task: Task, shard: npt.NDArray[np.int64], job: Job) -> Iterator[float]:
-    from devices.compute.local_sgd import local_sgd
+def _steps(task: Task, shard: npt.NDArray[np.int64], job: Job) -> Iterator[float]:
+    from devices.compute.job_steps import training
+    from testbed.learning.training.task import VectorJob
 
-    return local_sgd(task, shard, job, task.initial(), np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    work = VectorJob(base=task.initial(), job=job, device=0, number=0, samples=shard, rng=rng, memory={})
+    return training(task, work)

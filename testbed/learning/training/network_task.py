@@ -1,8 +1,9 @@
-"""A task that is ready for training: a network over one flat vector, partitioned training data, test data."""
+"""A task with a network over one flat vector, partitioned training data and test data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,17 @@ from torch import nn
 
 from testbed.learning.data.dataset import DataSet, Indices, Subset
 from testbed.learning.models import flops
-from testbed.learning.tasks.flat_vector import FlatModel
+from testbed.learning.training.flat_vector import FlatModel
+from testbed.learning.training.local_job import LocalJob
+from testbed.learning.training.own_training import OwnTraining, checked_steps, function_place
+from testbed.learning.training.task import Task, VectorJob
 from testbed.wire.messages import Vector
 
 _PIECE = 512
 """Samples that the network processes at once: the activations of a batch of 25,000 need too much memory."""
+
+_BUFFERS = "buffers"
+"""The name of a device's own buffers in its memory."""
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Metrics = Callable[[torch.Tensor, torch.Tensor], Mapping[str, Any]]
@@ -28,7 +35,7 @@ def accuracy(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
     return {"accuracy": float((outputs.argmax(dim=1) == targets).float().mean())}
 
 
-class Task:
+class NetworkTask(Task):
     """Training for devices and scoring for the evaluator.
 
     ``loss`` and ``metrics`` return means over the samples that are passed; ``derived`` computes metrics such as
@@ -45,9 +52,16 @@ class Task:
         loss: Loss = nn.functional.cross_entropy,
         metrics: Metrics = accuracy,
         derived: Callable[[Mapping[str, float]], Mapping[str, float]] = lambda means: {},
+        own: OwnTraining | None = None,
+        local_buffers: bool = False,
     ) -> None:
-        """``test``: the test samples that are scored; None: all."""
-        self.model = FlatModel(module)
+        """``test``: the test samples that are scored; None: all. ``own``: local training of the user's own.
+
+        ``local_buffers``: whether each device keeps the statistics of batch normalisation (FlatModel).
+        """
+        self.model = FlatModel(module, local_buffers=local_buffers)
+        self._own, self.trains_itself = own, own is not None
+        self.place = function_place(own) if own is not None else ""
         self.shards = list(shards)
         self._data = data
         self._test: Indices = np.arange(len(data.test), dtype=np.int64) if test is None else test
@@ -59,7 +73,6 @@ class Task:
 
     @property
     def size(self) -> int:
-        """Number of parameters of the network."""
         return self._initial.size
 
     @property
@@ -68,14 +81,12 @@ class Task:
 
     @property
     def labels(self) -> list[tuple[int, ...]] | None:
-        """Labels of each shard, in order; None if targets are values."""
         part = self._data.train
         if not part.has_classes:
             return None
         return [tuple(np.unique(part.labels[shard]).tolist()) for shard in self.shards]
 
     def initial(self) -> Vector:
-        """Return a copy of the initial model."""
         return self._initial.copy()
 
     def gradient(self, samples: Indices) -> float:
@@ -90,14 +101,45 @@ class Task:
             total += float(loss.detach())
         return total
 
+    def train(self, job: VectorJob) -> Generator[float, None, Vector]:
+        assert self._own is not None
+        self.load(job)
+        local = LocalJob(
+            network=self.model.module,
+            job=job.job,
+            device=job.device,
+            number=job.number,
+            samples=job.samples,
+            rng=job.rng,
+            memory=job.memory,
+            loss=self._loss,
+            batch=lambda samples: self._batch(self._data.train, samples),
+        )
+        yield from checked_steps(self._own, local)
+        self.model.gather()
+        return self.trained(job)
+
+    def load(self, job: VectorJob) -> None:
+        """Give the network the model of a job, and the buffers that its device has kept."""
+        self.model.load(job.base)
+        self.model.load_buffers(job.memory.get(_BUFFERS))
+
+    def trained(self, job: VectorJob) -> Vector:
+        """Return the model after a job, and let its device keep its buffers."""
+        if self.model.local_buffers.numel():
+            job.memory[_BUFFERS] = self.model.local_buffers.clone()
+        return self.model.vector.numpy()
+
+    def probe(self, samples: Indices) -> None:
+        self.gradient(samples)
+
     def evaluate(self, vector: Vector) -> dict[str, float]:
-        """Return the loss and the other metrics of a model on the test data."""
         self.model.load(vector)
         self.model.module.eval()
         sums: dict[str, float] = {}
-        with torch.inference_mode():
-            for start in range(0, len(self._test), _PIECE):
-                inputs, targets = self._batch(self._data.test, self._test[start : start + _PIECE])
+        with torch.inference_mode(), self._statistics_of_batches():
+            for samples in _pieces(self._test):
+                inputs, targets = self._batch(self._data.test, samples)
                 outputs = self.model.module(inputs)
                 means = {**self._metrics(outputs, targets), "loss": self._loss(outputs, targets)}
                 for name, mean in means.items():
@@ -106,13 +148,23 @@ class Task:
         found = {name: total / len(self._test) for name, total in sums.items()}
         return found | {name: float(value) for name, value in self._derived(found).items()}
 
+    @contextlib.contextmanager
+    def _statistics_of_batches(self) -> Iterator[None]:
+        """If each device keeps its own statistics, normalise by those of the samples: no others are known here."""
+        layers = [each for each in self.model.module.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)]
+        found = [(layer, layer.momentum) for layer in layers if self.model.local_buffers.numel()]
+        for layer, _ in found:
+            layer.train()
+            layer.momentum = 0.0  # leaves the statistics as they are
+        yield
+        for layer, momentum in found:
+            layer.momentum = momentum
+
     def flops(self) -> tuple[int, int]:
-        """Return the FLOPs of one sample (a multiplication and an addition are two): forward, and training."""
         inputs, targets = self._batch(self._data.train, np.zeros(1, np.int64))
         return flops.per_sample(self.model.module, inputs, lambda outputs: self._loss(outputs, targets))
 
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:
-        """Return the vector as the named tensors of the network, for a file."""
         parts = np.split(vector, np.cumsum([shape.numel() for _, shape in self.model.names])[:-1])
         return {name: part.reshape(shape) for (name, shape), part in zip(self.model.names, parts, strict=True)}
 
@@ -122,6 +174,12 @@ class Task:
         if self._data.std:
             inputs = inputs.float().sub_(self._mean).div_(self._std)
         return _widened(inputs), _widened(torch.from_numpy(part.targets[samples]))
+
+
+def _pieces(samples: Indices) -> Iterator[Indices]:
+    """Yield the samples in pieces. The last sample is never alone: batch normalisation needs two."""
+    ends = list(range(_PIECE, len(samples) - 1, _PIECE))
+    yield from np.split(samples, ends)
 
 
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
