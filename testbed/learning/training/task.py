@@ -70,6 +70,9 @@ class Task(ABC):
         """Train: yield the loss of each step of the job, and return the new model."""
         raise NotImplementedError
 
+    def check(self, job: Job) -> None:  # noqa: B027  most tasks can be trained by every job
+        """Raise UserError if the devices cannot train by this job."""
+
     @abstractmethod
     def probe(self, samples: Indices) -> None:
         """Compute what takes as long as one step on these samples: the canary does it again and again."""

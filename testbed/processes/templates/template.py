@@ -168,6 +168,7 @@ def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
         task = setup.recipe(request.task, request.parameters, request.source).open(setting)
+    task.check(request.job)
     # torch imports and allocates lazily: a full step here makes the first step of each device fast
     job = replace(request.job, steps=1, epochs=0, batch=32, proximal=0.1)
     for _ in _steps(task, task.shards[0], job):
