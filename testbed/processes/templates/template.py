@@ -273,9 +273,8 @@ def _confirmed(
 
 
 def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
-    everything = np.arange(task.training_samples, dtype=np.int64)
-
     def steps(batch: int) -> Iterator[float]:
+        everything = np.arange(task.training_samples, dtype=np.int64)
         return _steps(task, everything, replace(request.job, steps=1_000_000, epochs=0, batch=batch))
 
     largest = max(task.shards, key=len)
