@@ -28,7 +28,7 @@ def drawn_batches(samples: Indices, job: Job, rng: np.random.Generator, least: i
         order = rng.permutation(samples)
         for start in range(0, len(order), size):
             end = min(start + size, len(order))
-            yield order[start:end] if end - start >= least else order[max(0, end - least) :][:least]
+            yield order[start:end] if end - start >= least else np.resize(order[max(0, end - least) :], least)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from testbed.learning.data.dataset import DataSet, Indices, Subset
 from testbed.learning.models import flops
 from testbed.learning.training.flat_vector import FlatModel
 from testbed.learning.training.local_job import LocalJob
-from testbed.learning.training.own_training import OwnTraining, checked_steps, function_place
+from testbed.learning.training.own_training import OwnTraining, OwnTrainingError, checked_steps, function_place
 from testbed.learning.training.task import Task, VectorJob
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
@@ -130,7 +130,10 @@ class NetworkTask(Task):
             batch=lambda samples: self._batch(self._data.train, samples),
         )
         yield from checked_steps(self._own, local)
-        return self.trained(job)
+        try:
+            return self.trained(job)
+        except ValueError as error:
+            raise OwnTrainingError(f"{self.place}: {error}") from None
 
     def load(self, job: VectorJob) -> None:
         """Give the network the model of a job, and the buffers that its device has kept."""
@@ -156,9 +159,6 @@ class NetworkTask(Task):
             raise UserError(f"training.batch is 1, and {why}; set it higher, or use a network without it")
         if self._normalises_by_test_samples and len(self._test) == 1:
             raise UserError(f"there is one test sample, and with task.buffers = 'local', {why}; use more")
-
-    def probe(self, samples: Indices) -> None:
-        self.gradient(np.resize(samples, max(len(samples), self.least_batch)))
 
     def evaluate(self, vector: Vector) -> dict[str, float]:
         self.model.load(vector)

@@ -73,10 +73,6 @@ class Task(ABC):
     def check(self, job: Job) -> None:  # noqa: B027  most tasks can be trained by every job
         """Raise UserError if the devices cannot train by this job."""
 
-    @abstractmethod
-    def probe(self, samples: Indices) -> None:
-        """Compute what takes as long as one step on these samples: the canary does it again and again."""
-
     def flops(self) -> tuple[int, int]:
         """Return the FLOPs of one sample (a multiplication and an addition are two): forward, and training.
 
