@@ -152,9 +152,9 @@ class NetworkTask(Task):
         why = "batch normalisation needs two samples in a batch"
         alone = [device for device, shard in enumerate(self.shards) if len(shard) == 1]
         if alone:
-            others = f", and {len(alone) - 1} more" if len(alone) > 1 else ""
+            few = f"device {alone[0] + 1} of the fleet has" if len(alone) == 1 else f"{len(alone)} devices have"
             remedy = "use fewer devices or another split (least = 2 in task.split), or a network without it"
-            raise UserError(f"device {alone[0] + 1} of the fleet{others} has one training sample, and {why}; {remedy}")
+            raise UserError(f"{few} one training sample, and {why}; {remedy}")
         if job.batch == 1:
             raise UserError(f"training.batch is 1, and {why}; set it higher, or use a network without it")
         if self._normalises_by_test_samples and len(self._test) == 1:
