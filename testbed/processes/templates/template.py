@@ -178,11 +178,6 @@ def _check_threads() -> None:
         raise RuntimeError(f"the template has {threads} threads; only a process with one thread can be forked safely")
 
 
-def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)  # counting imports Inductor, which makes this folder
-    return task.flops()
-
-
 def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks) -> Survey:
     """Make the survey. ``files``: what was read for the task; if one has changed, no times are remembered."""
     largest = request.job.largest_step(len(shard) for shard in task.shards)
@@ -282,7 +277,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
     evaluation = clock.now()
     forward, training = 0, 0
     if request.flops:
-        counted: Any = calibration.in_child(lambda: _count_flops(task, folder))
+        counted: Any = calibration.in_child(task.flops)
         if counted is None:
             raise RuntimeError("counting the FLOPs of the network failed")
         if not all(counted):
