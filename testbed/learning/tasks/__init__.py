@@ -4,6 +4,10 @@ from testbed.common.plugins import Catalogue
 from testbed.learning.tasks.digits import Digits
 from testbed.learning.tasks.image_tasks import Cifar10, FashionMnist, Femnist, Mnist
 from testbed.learning.tasks.linear_tasks import Regression, Svm
+from testbed.learning.tasks.own_data.csv_task import Csv
+from testbed.learning.tasks.own_data.hugging_face_task import HuggingFace
+from testbed.learning.tasks.own_data.image_folder_task import ImageFolder
+from testbed.learning.tasks.own_data.npz_task import Npz
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.shakespeare_task import Shakespeare
 from testbed.learning.tasks.synthetic import Synthetic
@@ -20,6 +24,10 @@ TASKS: Catalogue[Recipe] = Catalogue(
         "synthetic": Synthetic,
         "regression": Regression,
         "svm": Svm,
+        "csv": Csv,
+        "npz": Npz,
+        "images": ImageFolder,
+        "huggingface": HuggingFace,
     },
 )
 """Name in a profile → class."""
