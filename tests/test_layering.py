@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "testbed.history": "testbed.common testbed.common.files testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.common.files testbed.learning.data.readers",
+    "testbed.learning.data.own_files": "testbed.common testbed.common.files testbed.learning.data.readers",
     "testbed.learning.data.readers": "testbed.common testbed.common.files",
     "testbed.learning.models": "",
     "testbed.learning.splits": "testbed.common testbed.learning.data",

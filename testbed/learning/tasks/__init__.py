@@ -4,10 +4,7 @@ from testbed.common.plugins import Catalogue
 from testbed.learning.tasks.digits import Digits
 from testbed.learning.tasks.image_tasks import Cifar10, FashionMnist, Femnist, Mnist
 from testbed.learning.tasks.linear_tasks import Regression, Svm
-from testbed.learning.tasks.own_data.csv_task import Csv
-from testbed.learning.tasks.own_data.hugging_face_task import HuggingFace
-from testbed.learning.tasks.own_data.image_folder_task import ImageFolder
-from testbed.learning.tasks.own_data.npz_task import Npz
+from testbed.learning.tasks.own_data_tasks import Csv, HuggingFace, ImageFolder, Npz
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.shakespeare_task import Shakespeare
 from testbed.learning.tasks.synthetic import Synthetic

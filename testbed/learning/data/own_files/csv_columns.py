@@ -32,7 +32,7 @@ class Missing(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class CsvColumns:
     """Places of the columns in a row."""
 
     names: tuple[str, ...]
@@ -84,7 +84,7 @@ class Columns:
                 raise UserError(f"{where}: column {name!r} has the text {cell[:40]!r}; {remedy}") from None
 
 
-def columns_of(path: Path, header: Sequence[str], choice: CsvChoice) -> Columns:
+def columns_of(path: Path, header: Sequence[str], choice: CsvChoice) -> CsvColumns:
     """Return where the columns of a choice are. Raises UserError for unknown, repeated and nameless columns."""
     names = tuple(name.strip() for name in header)
     if choice.label not in names and all(_is_number(name) for name in names):
@@ -116,7 +116,7 @@ def columns_of(path: Path, header: Sequence[str], choice: CsvChoice) -> Columns:
     label = names.index(choice.label)
     owner = None if choice.owner is None else names.index(choice.owner)
     numbers = tuple(names.index(name) for name in features if name not in choice.one_hot)
-    return Columns(
+    return CsvColumns(
         names=names,
         label=label,
         owner=owner,

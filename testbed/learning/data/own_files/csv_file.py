@@ -18,8 +18,8 @@ import numpy.typing as npt
 from testbed.common.errors import UserError
 from testbed.common.files.text_lines import numbered_lines
 from testbed.common.progress_protocol import Progress
-from testbed.learning.data.own_files import labels
-from testbed.learning.data.own_files.csv_columns import Columns, CsvChoice, Missing, columns_of
+from testbed.learning.data.own_files import label_checks
+from testbed.learning.data.own_files.csv_columns import CsvChoice, CsvColumns, Missing, columns_of
 from testbed.learning.data.own_files.numbered_texts import NumberedTexts
 from testbed.learning.data.own_files.size_limit import SizeLimit
 from testbed.learning.data.readers.source import Parsed
@@ -48,9 +48,9 @@ def parse(train: Path, test: Path | None, choice: CsvChoice, limit: SizeLimit, p
     classes = () if choice.is_value else shared[choice.label].names()
     if classes:
         where = f"{train}, column {choice.label!r}"
-        labels.check_classes(where, classes, arrays["train_targets"])
+        label_checks.check_classes(where, classes, arrays["train_targets"])
         if test is not None:
-            labels.check_test_classes(where, classes, arrays["train_targets"], arrays["test_targets"])
+            label_checks.check_test_classes(where, classes, arrays["train_targets"], arrays["test_targets"])
     return Parsed(arrays=arrays, classes=classes, owners=() if choice.owner is None else shared[choice.owner].names())
 
 
@@ -60,7 +60,7 @@ class _Samples:
     def __init__(self, path: Path, choice: CsvChoice, shared: dict[str, NumberedTexts], limit: SizeLimit) -> None:
         """``shared``: column → its texts, which all files have in common."""
         self._path, self._choice, self._shared, self._limit = path, choice, shared, limit
-        self._columns: Columns
+        self._columns: CsvColumns
         self._blocks: list[npt.NDArray[np.float32]] = []
         self._texts: list[npt.NDArray[np.int32]] = []
         self._samples = 0

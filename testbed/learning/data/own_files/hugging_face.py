@@ -20,7 +20,7 @@ import numpy.typing as npt
 from testbed.common.errors import UserError, nearest
 from testbed.common.files.regular_file import read_at_most
 from testbed.common.progress_protocol import Progress
-from testbed.learning.data.own_files import labels
+from testbed.learning.data.own_files import label_checks
 from testbed.learning.data.own_files.array_samples import as_inputs, as_values
 from testbed.learning.data.own_files.image_decoding import ImageShape, decoded
 from testbed.learning.data.own_files.numbered_texts import NumberedTexts
@@ -80,6 +80,8 @@ def _files_of_one(folder: Path) -> list[Path]:
     if not (folder / "state.json").is_file():
         raise UserError(f"{folder}: has no state.json; name a folder that dataset.save_to_disk(…) has written")
     named = [_inside(folder, file.filename) for file in _json(folder / "state.json", _State).data_files]
+    if not named:
+        raise UserError(f"{folder}: is empty; save some samples")
     found = [folder / "state.json", folder / "dataset_info.json", *named]
     for file in found:
         if file.is_symlink() or not file.is_file():
@@ -123,9 +125,9 @@ def parse(folder: Path, choice: HuggingFaceChoice, limit: SizeLimit, progress: P
         arrays[kind] = (owners if kind.endswith("_owners") else classes).places(numbers)
     if not choice.is_value:
         where = f"{folder}, column {choice.label!r}"
-        labels.check_classes(where, classes.names(), arrays["train_targets"])
+        label_checks.check_classes(where, classes.names(), arrays["train_targets"])
         if "test_targets" in arrays:
-            labels.check_test_classes(where, classes.names(), arrays["train_targets"], arrays["test_targets"])
+            label_checks.check_test_classes(where, classes.names(), arrays["train_targets"], arrays["test_targets"])
     return Parsed(arrays=arrays, classes=() if choice.is_value else classes.names(), owners=owners.names())
 
 
@@ -196,7 +198,7 @@ class _Reading:
         array = np.asarray(values)
         if array.ndim != 1 or array.dtype.kind not in "biuf":
             raise UserError(f"{self.place(name)}: is {feature}; it must be a number, a text or a ClassLabel")
-        return labels.of_numbers(self.place(name), array)
+        return label_checks.of_numbers(self.place(name), array)
 
     def inputs(self) -> npt.NDArray[Any]:
         names = self._choice.features or tuple(
@@ -228,9 +230,10 @@ class _Reading:
     def _stacked(self, name: str) -> npt.NDArray[Any]:
         chosen = self._dataset.select_columns([name]).with_format("numpy")
         made: npt.NDArray[Any] | None = None
+        is_bytes = _is_bytes(self._dataset.features[name])
         for start, piece in self._pieces(chosen, name):
             for place, sample in enumerate(piece, start):
-                array = np.asarray(sample)
+                array = np.asarray(sample, np.uint8) if is_bytes else np.asarray(sample)
                 if array.dtype.kind not in "biuf":
                     raise UserError(f"{self.place(name)}: sample {place} has no numbers, or rows of different lengths")
                 if made is None:
@@ -262,3 +265,10 @@ class _Reading:
                 made[place] = pixels
         assert made is not None
         return made
+
+
+def _is_bytes(feature: Any) -> bool:
+    """Whether an array or a list contains bytes: the package converts them to larger numbers."""
+    while (inner := getattr(feature, "feature", None)) is not None:
+        feature = inner
+    return getattr(feature, "dtype", "") == "uint8"

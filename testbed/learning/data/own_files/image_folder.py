@@ -17,7 +17,7 @@ import numpy.typing as npt
 from testbed.common.errors import UserError
 from testbed.common.files.regular_file import open_regular
 from testbed.common.progress_protocol import Progress
-from testbed.learning.data.own_files import labels
+from testbed.learning.data.own_files import label_checks
 from testbed.learning.data.own_files.image_decoding import ImageShape, decoded
 from testbed.learning.data.own_files.numbered_texts import in_order
 from testbed.learning.data.own_files.size_limit import SizeLimit
@@ -116,7 +116,7 @@ def parse(found: ImageFiles, shape: ImageShape, limit: SizeLimit, progress: Prog
         arrays[f"{name}_inputs"] = decoding.images(files)
         counts = [len(part.get(each, ())) for each in classes]
         arrays[f"{name}_targets"] = np.repeat(np.arange(len(classes), dtype=np.int64), counts)
-    labels.check_classes(str(found.folder), classes, arrays["train_targets"])
+    label_checks.check_classes(str(found.folder), classes, arrays["train_targets"])
     return Parsed(arrays=arrays, classes=classes)
 
 

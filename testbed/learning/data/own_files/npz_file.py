@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import lzma
 import math
+import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from testbed.common.errors import UserError, nearest
 from testbed.common.files.regular_file import open_regular
 from testbed.common.progress_protocol import Progress
-from testbed.learning.data.own_files import labels
+from testbed.learning.data.own_files import label_checks
 from testbed.learning.data.own_files.array_samples import as_inputs, as_values
 from testbed.learning.data.own_files.numbered_texts import NumberedTexts
 from testbed.learning.data.own_files.size_limit import SizeLimit
@@ -38,6 +39,8 @@ _UNREADABLE = (
     NotImplementedError,
     OverflowError,
     MemoryError,
+    SyntaxError,  # headers are literals of Python
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
@@ -185,15 +188,15 @@ def _parsed(path: Path, choice: NpzChoice, names: dict[str, str], found: dict[st
             arrays[kind] = as_values(where, array)
         else:
             numbering = owners if kind.endswith("_owners") else classes
-            words[kind] = [numbering.number(text) for text in labels.of_numbers(where, array)]
+            words[kind] = [numbering.number(text) for text in label_checks.of_numbers(where, array)]
     for kind, numbers in words.items():
         arrays[kind] = (owners if kind.endswith("_owners") else classes).places(numbers)
     _check_parts(path, names, arrays)
     if not choice.is_value:
         where = f"{path}, array {names['train_targets']!r}"
-        labels.check_classes(where, classes.names(), arrays["train_targets"])
+        label_checks.check_classes(where, classes.names(), arrays["train_targets"])
         if "test_targets" in arrays:
-            labels.check_test_classes(where, classes.names(), arrays["train_targets"], arrays["test_targets"])
+            label_checks.check_test_classes(where, classes.names(), arrays["train_targets"], arrays["test_targets"])
     return Parsed(arrays=arrays, classes=() if choice.is_value else classes.names(), owners=owners.names())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,4 +37,4 @@ class SizeLimit:
 
 
 def _mb(count: int) -> str:
-    return f"{count / 1e6:,.0f}"
+    return f"{math.ceil(count / 1e6):,}"

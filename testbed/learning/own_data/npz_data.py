@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from testbed.common.parameters import param
-from testbed.learning.tasks.own_data.own_data_task import IMAGE_NETWORKS, OwnData, network_among
+from testbed.learning.own_data.own_data import IMAGE_NETWORKS, OwnData, network_among
 
 if TYPE_CHECKING:
     from testbed.learning.data.readers.source import FoundFiles
@@ -18,8 +18,8 @@ _NETWORKS = ("mlp", *(name for name in IMAGE_NETWORKS if name != "mlp"))
 
 
 @dataclass(kw_only=True)
-class Npz(OwnData):
-    """Your own .npz: arrays of vectors or images, and of labels or values."""
+class NpzData(OwnData):
+    """The keys of a .npz."""
 
     kind: ClassVar[str] = "npz"
     file: str = param(meaning="the .npz; path relative to the profile")

@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from testbed.common.parameters import ParameterError, param
-from testbed.learning.data.dataset import DataSet
-from testbed.learning.tasks.own_data.own_data_task import IMAGE_NETWORKS, OwnData, network_among
-from testbed.learning.tasks.setting import Setting
+from testbed.learning.own_data.own_data import IMAGE_NETWORKS, OwnData, network_among
 
 if TYPE_CHECKING:
     from testbed.learning.data.readers.source import FoundFiles
 
 
 @dataclass(kw_only=True)
-class ImageFolder(OwnData):
-    """Your own images: a folder with a subfolder for each class."""
+class ImageData(OwnData):
+    """The keys of a folder of images."""
 
     kind: ClassVar[str] = "images"
     folder: str = param(
@@ -40,10 +38,10 @@ class ImageFolder(OwnData):
     def byte_unit(self) -> float:
         return 255.0
 
-    def data(self, setting: Setting) -> DataSet:
+    def check_keys(self) -> None:
         if self.is_value:
             raise ParameterError("target", "is value; the folder of an image is a class: leave it out")
-        return super().data(setting)
+        super().check_keys()
 
     def found(self) -> FoundFiles:
         from testbed.learning.data.own_files import image_folder

@@ -56,7 +56,7 @@ def moments(inputs: Inputs) -> tuple[tuple[float, ...], tuple[float, ...]]:
     numbers = count * math.prod(first.shape[2:])
     mean = total / numbers
     deviation = np.sqrt(np.maximum(squares / numbers - mean**2, 0.0))
-    deviation[deviation < 1e-6 * np.maximum(1.0, np.abs(shift))] = 1.0
+    deviation[deviation < 1e-10 * np.maximum(1.0, np.abs(shift))] = 1.0
     return tuple((mean + shift).tolist()), tuple(deviation.tolist())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from testbed.common.parameters import param
-from testbed.learning.tasks.own_data.own_data_task import IMAGE_NETWORKS, OwnData, network_among
+from testbed.learning.own_data.own_data import IMAGE_NETWORKS, OwnData, network_among
 
 if TYPE_CHECKING:
     from testbed.learning.data.readers.source import FoundFiles
@@ -18,8 +18,8 @@ _NETWORKS = ("mlp", *(name for name in IMAGE_NETWORKS if name != "mlp"))
 
 
 @dataclass(kw_only=True)
-class HuggingFace(OwnData):
-    """Your own Hugging Face data set, saved by save_to_disk; needs edgebed[hf]."""
+class HuggingFaceData(OwnData):
+    """The keys of a saved Hugging Face data set."""
 
     kind: ClassVar[str] = "huggingface"
     folder: str = param(meaning="folder that save_to_disk has written; path relative to the profile")

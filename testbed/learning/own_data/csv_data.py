@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from testbed.common.parameters import param
-from testbed.learning.tasks.own_data.own_data_task import VECTOR_NETWORKS, OwnData, network_among
+from testbed.learning.own_data.own_data import VECTOR_NETWORKS, OwnData, network_among
 
 if TYPE_CHECKING:
     from testbed.learning.data.readers.source import FoundFiles
 
 
 @dataclass(kw_only=True)
-class Csv(OwnData):
-    """Your own CSV: numbers by column, a label to classify or to predict."""
+class CsvData(OwnData):
+    """The keys of a CSV: one line is a sample."""
 
     kind: ClassVar[str] = "csv"
     file: str = param(meaning="the CSV; path relative to the profile")

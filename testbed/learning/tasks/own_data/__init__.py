@@ -1,1 +1,0 @@
-"""Tasks for a user's own data: files that a profile names, without any Python."""
