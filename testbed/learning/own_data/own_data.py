@@ -168,7 +168,7 @@ class OwnData(ABC):
         return building.build_for(self.model, _shape(data), self._outputs(data), self.hidden)
 
     def work(self, flops: int) -> float:
-        """Return how many times the FLOPs of the catalogue's network those of training on one sample are; at least 1."""
+        """Return the FLOPs of training on one sample as a multiple of those of the catalogue's network; at least 1."""
         known = NETWORKS[self.model].flops
         return max(1.0, flops / known) if known else 1.0
 
