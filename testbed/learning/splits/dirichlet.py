@@ -74,7 +74,8 @@ class Dirichlet(AtLeast):
         left = np.where(free, shares, 0.0)
         if not left.sum() > 0:  # the draw was for devices that are full
             left[free] = rng.dirichlet(np.full(free.sum(), self.alpha))
-        return left / left.sum()
+        scaled: npt.NDArray[np.float64] = left / left.sum()
+        return scaled
 
     def _by_device(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         pools = [rng.permutation(np.flatnonzero(part.labels == label)) for label in np.unique(part.labels)]

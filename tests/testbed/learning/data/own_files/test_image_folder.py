@@ -169,7 +169,9 @@ def test_images_of_different_sizes_need_a_size(folder: Path) -> None:
     assert read(folder, size=5).arrays["train_inputs"].shape == (5, 3, 5, 5)
 
 
-@pytest.mark.parametrize("content", [b"", b"GIF89a", b"%!PS-Adobe\n", b"\x89PNG\r\n\x1a\n" + bytes(40), os.urandom(99)])
+@pytest.mark.parametrize(
+    "content", [b"", b"GIF89a", b"%!PS-Adobe\n", b"\x89PNG\r\n\x1a\n" + bytes(40), bytes(range(99))]
+)
 def test_a_file_that_is_no_image_is_refused(folder: Path, content: bytes) -> None:
     (folder / "sit" / "z.png").write_bytes(content)
     assert refusal(folder).startswith(("/sit/z.png: is no image of a known format", "/sit/z.png: cannot be decoded"))
