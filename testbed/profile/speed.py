@@ -160,7 +160,9 @@ def seconds_per_sample(
         return None
     owner = _owner(group, profile)
     if owner.seconds_per_sample is not None:
-        return _of_task(owner.seconds_per_sample, experiment)
+        seconds = _of_task(owner.seconds_per_sample, experiment)
+        assert seconds is not None
+        return seconds * survey.work if isinstance(owner.seconds_per_sample, Mapping) else seconds
     if owner.clock_hz is not None:
         given = owner.cycles_per_sample
         cycles = survey.flops_forward / FLOPS_PER_CYCLE if given is None else _of_task(given, experiment)
