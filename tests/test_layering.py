@@ -151,7 +151,7 @@ MAY_IMPORT = {
     " testbed.common.finders"
     " testbed.common.terminal"
     " testbed.comparison testbed.doctor testbed.execution testbed.history testbed.host testbed.learning"
-    " testbed.learning.data testbed.learning.splits"
+    " testbed.learning.data testbed.learning.models testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"
     " testbed.runs testbed.runs.results testbed.sweeps testbed.theory testbed.trace_tools testbed.traces.formats"
     " testbed.verification testbed.wire",

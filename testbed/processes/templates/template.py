@@ -169,6 +169,7 @@ def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
         task = setup.recipe(request.task, request.parameters, request.source).open(setting)
+    task.check(request.job)
     next(_trials(task, replace(request.job, momentum=0.5, proximal=0.1))(_FIRST_SAMPLES))
     return task
 
@@ -177,11 +178,6 @@ def _check_threads() -> None:
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         raise RuntimeError(f"the template has {threads} threads; only a process with one thread can be forked safely")
-
-
-def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)  # counting imports Inductor, which makes this folder
-    return task.flops()
 
 
 def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks) -> Survey:
@@ -285,7 +281,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
     evaluation = clock.now()
     forward, training = 0, 0
     if request.flops:
-        counted: Any = calibration.in_child(lambda: _count_flops(task, folder))
+        counted: Any = calibration.in_child(task.flops)
         if counted is None:
             raise RuntimeError("counting the FLOPs of the network failed")
         if not all(counted):
