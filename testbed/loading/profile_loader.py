@@ -151,7 +151,8 @@ def _check_named(kind: str, value: Named, source: str) -> None:
 
 def _with_defaults(kind: str, catalogue: Catalogue[Any], value: Named, source: str) -> TomlTable:
     """Return the checked table of a strategy or split, with all its parameters."""
-    return {"name": name_and_parameters(value)[0], **as_table(_chosen(kind, catalogue, value, source))}
+    chosen = _chosen(kind, catalogue, value, source)
+    return {"name": name_and_parameters(value)[0], **as_table(chosen)}
 
 
 def _chosen(kind: str, catalogue: Catalogue[T], value: Named, source: str) -> T:
