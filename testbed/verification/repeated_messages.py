@@ -1,4 +1,4 @@
-"""The messages that must have led to recorded events, as far as an engine reads them, and the order of their moments."""
+"""The messages that must have led to recorded events, as far as an engine reads them, and the order of events."""
 
 from __future__ import annotations
 
