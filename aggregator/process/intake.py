@@ -239,8 +239,7 @@ class Intake:
             self._lost_devices.note_message(device, now)
             if not self._engine.is_present(device):
                 # it was dropped for its silence and is back; the ticket of what it sends has ended
-                self.join(self._peers.hellos[device], now, message.trains)
-                if self._ending.over:
+                if not self.join(self._peers.hellos[device], now, message.trains):
                     return
         outdated = self._arrivals.take_outdated(device, self._engine.ticket_of(device))
         if outdated is not None:
@@ -287,8 +286,11 @@ class Intake:
 
     # ---- devices that join and leave
 
-    def join(self, hello: Hello, now: float, trains: int | None = None) -> None:
-        """Let a device join: a new process, or one that was dropped and has received ``trains`` Train messages."""
+    def join(self, hello: Hello, now: float, trains: int | None = None) -> bool:
+        """Let a device join: a new process, or one that was dropped and has received ``trains`` Train messages.
+
+        Return whether the run goes on after that.
+        """
         name, samples, spec = hello.device, hello.samples, self._peers.fleet[hello.device]
         self._record(
             trace.Joined(
@@ -305,6 +307,7 @@ class Intake:
         info = DeviceInfo(name=name, samples=samples, keeps_base=spec.on_lost_download == "old_base")
         self._engine.join(info, self._due.counts_from(now), trains)
         self._due.wake_at_once(now, self.clock)
+        return not self._ending.over
 
     def _leave(self, device: str, reason: str, now: float) -> None:
         self._engine.leave(device, reason, self._due.counts_from(now))
