@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from devices.baseline import Baseline
+from devices.compute.kept_memory import JobTickets
 from devices.compute.pace import Pace
 from devices.compute.trainer import Trainer, mean_loss
 from devices.work import Work
@@ -79,7 +80,7 @@ class Jobs:
             lead=self._lead,
             last=self._last,
             steps=steps,
-            computing=self._trainer(job, train.model, number),
+            computing=self._trainer(job, train.model, number, JobTickets(train.ticket, train.arrived)),
             pace=pace,
             started=moment,
             suspension=self._timetable.suspension(number),

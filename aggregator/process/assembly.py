@@ -22,7 +22,7 @@ from testbed.common.parameters import build
 from testbed.emulation.recorded import read_arrivals
 from testbed.history import trace
 from testbed.host.priority import Policy
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment, StopWhen
 from testbed.wire.io_thread import IoPolicy

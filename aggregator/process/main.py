@@ -32,7 +32,7 @@ from testbed.history.rollback import roll_back
 from testbed.host import open_files
 from testbed.host.cores import keep_freed_memory, settle
 from testbed.host.priority import Priority, adopt, take_precedence
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.profile.schema import Checkpoint
 from testbed.wire.messages import EVALUATOR, Welcome
 

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from aggregator.engine.engine import Engine
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 
 
 class Unwritten(Exception):

@@ -1,61 +1,40 @@
-"""Local SGD as a generator of steps, so that it can be paced, suspended and abandoned between any two steps."""
+"""Local training as a generator of steps, so that it can be paced, suspended and abandoned between any two steps."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
-from devices.compute.trainer import Steps
-from testbed.learning.tasks.task import Task
+from devices.compute import optimizers
+from testbed.learning.training.local_job import drawn_batches
+from testbed.learning.training.network_task import NetworkTask
+from testbed.learning.training.task import VectorJob
 from testbed.wire.messages import Vector
-from testbed.wire.training_job import Job
 
 
-def local_sgd(
-    task: Task, shard: npt.NDArray[np.int64], job: Job, base: Vector, rng: np.random.Generator, number: int = 0
-) -> Generator[float, None, Vector]:
-    """Train from ``base`` on ``shard``. Yields the loss of each step, and returns delta = local model − base.
-
-    ``number`` is how many jobs the device got before: the learning rate may fall from job to job.
-
-    It works on the flat vectors. ``torch.optim`` would do the same for each parameter tensor, but its first use imports
-    ``torch._dynamo``, which costs seconds and megabytes in every device process.
-    """
-    torch.default_generator.manual_seed(int(rng.integers(2**63)))  # for dropout: seeded like the batches
+def local_sgd(task: NetworkTask, work: VectorJob) -> Generator[float, None, Vector]:
+    """Train the network of a task by the optimiser of the job. Yields the loss of each step, and returns the model."""
+    job, samples = work.job, work.samples
+    torch.default_generator.manual_seed(int(work.rng.integers(2**63)))  # for dropout: seeded like the batches
     model = task.model
-    model.load(base)
-    start = model.vector.clone() if job.proximal else None
-    velocity: torch.Tensor | None = None
-    batches = _batches(shard, job.samples_per_step(len(shard)), rng)
-    for step in range(job.steps_over(len(shard))):
+    task.load(work)
+    start = model.weights.clone() if job.proximal else None
+    change = optimizers.optimizer_of(job, work.memory)
+    batches = drawn_batches(samples, job, work.rng, task.least_batch)
+    losses = 0.0
+    count = job.batches_over(len(samples))
+    for step in range(count):
         loss = task.gradient(next(batches))
-        direction = model.gradient
+        gradient = model.gradient
         if start is not None:
-            direction.add_(model.vector - start, alpha=job.proximal)
-        if job.momentum:
-            velocity = direction.clone() if velocity is None else velocity.mul_(job.momentum).add_(direction)
-            direction = velocity
-        model.vector.add_(direction, alpha=-job.lr_at(step, len(shard), number))
-        yield loss
-    delta: Vector = np.subtract(model.vector.numpy(), base)
-    return delta
-
-
-def steps_of_job(task: Task, seed: int, device: int, job: Job, base: Vector, number: int) -> Steps:
-    """The steps of job ``number`` of the device with this index.
-
-    Batches are drawn by the number of the job, so that a job that is repeated or recomputed has the same ones.
-    """
-    rng = np.random.default_rng([seed, 2, device, number])
-    return local_sgd(task, task.shards[device], job, base, rng, number)
-
-
-def _batches(shard: npt.NDArray[np.int64], size: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield mini-batches without replacement, epoch after epoch. The last batch of an epoch may be smaller."""
-    while True:
-        order = rng.permutation(shard)
-        for start in range(0, len(order), size):
-            yield order[start : start + size]
+            gradient.add_(model.weights - start, alpha=job.proximal)
+        if job.clip_gradient:
+            optimizers.clip(gradient, job.clip_gradient)
+        change(model.weights, gradient, job.lr_at(step, len(samples), work.number))
+        losses += loss
+        if not job.whole:
+            yield loss
+    if job.whole:
+        yield losses / count
+    return task.trained(work)

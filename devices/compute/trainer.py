@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Generator
 from typing import Protocol, TypeAlias
 
+from devices.compute.kept_memory import JobTickets
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 
@@ -44,8 +45,8 @@ def complete(computing: Computation, steps: int) -> tuple[Vector, float | None]:
     return computing.result(), mean_loss(losses, steps)
 
 
-Trainer: TypeAlias = Callable[[Job, Vector, int], Computation]
-"""Begins local training. Its arguments: the job, the model to start from, the number of the job."""
+Trainer: TypeAlias = Callable[[Job, Vector, int, JobTickets], Computation]
+"""Begins local training. Its arguments: the job, the model to start from, the number of the job, its tickets."""
 
 
 class Stepwise:

@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection, Pipe
 import msgspec
 import numpy as np
 
+from devices.compute.kept_memory import JobTickets
 from devices.compute.trainer import Steps, Stepwise
 from testbed.common.errors import RunFailed
 from testbed.common.finders.user_code import in_one_line
@@ -29,7 +30,7 @@ from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 
 _LONGEST_PROBLEM = 200
-Begin = Callable[[Job, Vector, int], Steps]
+Begin = Callable[[Job, Vector, int, JobTickets], Steps]
 """Begins local training in the child."""
 
 
@@ -38,6 +39,8 @@ class _Request(msgspec.Struct, frozen=True, array_like=True):
 
     number: int
     job: Job | None
+    ticket: int = 0
+    arrived: int = 0
 
 
 class _Done(msgspec.Struct, frozen=True, array_like=True):
@@ -78,10 +81,10 @@ class Worker:
 
     # ---- the computation of one job, for the state machine
 
-    def begin(self, job: Job, base: Vector, number: int) -> Worker:
+    def begin(self, job: Job, base: Vector, number: int, tickets: JobTickets) -> Worker:
         np.copyto(self._model, base)
         self._number = number + 1
-        self._pipe.send_bytes(msgspec.msgpack.encode(_Request(self._number, job)))
+        self._pipe.send_bytes(msgspec.msgpack.encode(_Request(self._number, job, *tickets)))
         return self
 
     def step(self) -> float:
@@ -155,8 +158,8 @@ def _serve(pipe: Connection, begin: Begin, samples: int, model: Vector, delta: V
                 return
             number, steps = request.number, None
             if request.job is not None:
-                left = request.job.steps_over(samples)
-                steps = Stepwise(begin(request.job, model.copy(), number - 1))
+                left, tickets = request.job.steps_over(samples), JobTickets(request.ticket, request.arrived)
+                steps = Stepwise(begin(request.job, model.copy(), number - 1, tickets))
         loss = steps.step()
         left -= 1
         if left == 0:

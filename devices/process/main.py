@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
+import traceback
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from devices.cluster.membership import Membership
 from devices.compute.freeze import freeze
-from devices.compute.local_sgd import steps_of_job
+from devices.compute.job_steps import steps_of_job
+from devices.compute.kept_memory import JobTickets, KeptMemory
 from devices.compute.quota import SignalQuota
 from devices.compute.trainer import Computation, Steps, Stepwise
+from devices.compute.trial_steps import trial_steps
 from devices.compute.worker import Worker
 from devices.device import Device
 from devices.device_config import GRAIN_SECONDS, DeviceConfig
@@ -25,7 +28,8 @@ from testbed.emulation.recorded import read_jobs
 from testbed.host.cores import settle, unpin
 from testbed.host.kernel import UsageMeter
 from testbed.host.quotas.cpu_quota import CpuQuota
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.own_training import OwnTrainingError
+from testbed.learning.training.task import Task
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
 from testbed.wire.messages import (
     STOPPED,
@@ -85,7 +89,7 @@ def _worker_process(config: DeviceConfig, task: Task) -> Iterator[Worker | None]
         yield None
         return
     samples = len(task.shards[config.spec.index])
-    worker = Worker(lambda job, base, number: _local_sgd(config, task, job, base, number), samples, task.size)
+    worker = Worker(_Training(config, task).begin, samples, task.size)
     try:
         if isinstance(config.quota, CpuQuota):
             config.quota.add(worker.pid)
@@ -101,8 +105,15 @@ def _timetable(config: DeviceConfig) -> Timetable:
     return RecordedTimetable(jobs=read_jobs(Path(config.recording)), end=config.recording_end, otherwise=seeded)
 
 
-def _local_sgd(config: DeviceConfig, task: Task, job: Job, base: Vector, number: int) -> Steps:
-    return steps_of_job(task, config.seed, config.spec.index, job, base, number)
+class _Training:
+    """The training of one device, with what it keeps from job to job."""
+
+    def __init__(self, config: DeviceConfig, task: Task) -> None:
+        self._config, self._task, self._kept = config, task, KeptMemory()
+
+    def begin(self, job: Job, base: Vector, number: int, tickets: JobTickets) -> Steps:
+        config = self._config
+        return steps_of_job(self._task, config.seed, config.spec.index, job, base, number, tickets, self._kept)
 
 
 class DeviceProcess:
@@ -113,7 +124,7 @@ class DeviceProcess:
     ) -> None:
         spec = config.spec
         self._config, self._task, self._peer, self._cores, self._worker = config, task, peer, cores, worker
-        self._shard = task.shards[spec.index]
+        self._shard, self._training = task.shards[spec.index], _Training(config, task)
         self._quota = SignalQuota(worker, config.quota) if worker and isinstance(config.quota, float) else None
         self._device = Device(
             spec,
@@ -155,10 +166,13 @@ class DeviceProcess:
 
     def _warm_up(self) -> None:
         """Compute some steps: the first ones after a fork cause page faults, and would miss their deadlines."""
-        batch = min(self._config.job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
-        job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0, batch=batch)
-        for _ in _local_sgd(self._config, self._task, job, self._task.initial(), 0):
-            pass
+        job, index = self._config.job, self._config.spec.index
+        samples = min(job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
+        try:
+            for _ in itertools.islice(trial_steps(self._task, job, samples, index), _WARM_UP_STEPS):
+                pass
+        except OwnTrainingError:  # the first job will end the device, after the run has begun
+            traceback.print_exc()
 
     def _wait_to_rejoin(self) -> bool:
         """Wait for the moment of a rejoin, if there is one. Return False if the run ends before."""
@@ -296,5 +310,5 @@ class DeviceProcess:
         elif isinstance(message, Stop):
             raise StopRun
 
-    def _train(self, job: Job, base: Vector, number: int) -> Computation:
-        return Stepwise(_local_sgd(self._config, self._task, job, base, number))
+    def _train(self, job: Job, base: Vector, number: int, tickets: JobTickets) -> Computation:
+        return Stepwise(self._training.begin(job, base, number, tickets))

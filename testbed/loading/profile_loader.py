@@ -111,6 +111,8 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         task=_task_with_defaults(experiment.task, source),
         strategy=_strategy_with_defaults(experiment.strategy, source),
     )
+    if TASKS.find(experiment.task_name, source, "task").trains_as_a_whole():
+        experiment = replace(experiment, training=replace(experiment.training, whole=True))
     check_strategy(experiment, source)
     groups = [_group(group, experiment, source, f"devices[{i}]", folder) for i, group in enumerate(experiment.devices)]
     experiment = replace(experiment, devices=tuple(groups), replay=located_replay(experiment, groups, source, folder))

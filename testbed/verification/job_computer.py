@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
-from devices.compute.local_sgd import steps_of_job
+from devices.compute.job_steps import steps_of_job
+from devices.compute.kept_memory import JobTickets, KeptMemory
 from devices.compute.trainer import Stepwise, complete
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 
@@ -17,6 +19,7 @@ class JobComputer:
     def __init__(self, task: Task, seed: int, indices: Mapping[str, int]) -> None:
         """``indices``: name of each device → its place in the fleet."""
         self._task, self._seed, self._indices = task, seed, indices
+        self._kept: defaultdict[str, KeptMemory] = defaultdict(KeptMemory)
         self.computed = 0
         """Jobs so far."""
 
@@ -24,9 +27,15 @@ class JobComputer:
         """Training samples of a device."""
         return len(self._task.shards[self._indices[device]])
 
-    def compute(self, device: str, number: int, base: Vector, job: Job) -> tuple[Vector, float | None]:
+    def restart(self, device: str) -> None:
+        """Begin with a new process of a device, which has kept nothing."""
+        self._kept.pop(device, None)
+
+    def compute(
+        self, device: str, number: int, base: Vector, job: Job, tickets: JobTickets
+    ) -> tuple[Vector, float | None]:
         """Return the delta and the mean loss of the device's job ``number`` on the model ``base``."""
         self.computed += 1
-        index = self._indices[device]
-        steps = steps_of_job(self._task, self._seed, index, job, base, number)
+        index, kept = self._indices[device], self._kept[device]
+        steps = steps_of_job(self._task, self._seed, index, job, base, number, tickets, kept)
         return complete(Stepwise(steps), job.steps_over(len(self._task.shards[index])))

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from devices.baseline import Baseline
+from devices.compute.kept_memory import JobTickets
 from testbed.history import trace
 from testbed.profile.fleet import DeviceSpec
 from testbed.verification.job_computer import JobComputer
@@ -107,6 +108,7 @@ class RecordedDevices:
     def restart(self, device: str) -> None:
         """Begin with a new process of a device."""
         self._devices[device] = _DeviceMemory()
+        self._computer.restart(device)
 
     def receive(self, device: str, message: ForDevice) -> None:
         """Accept a message of an engine: that of the aggregator, or of a cluster head."""
@@ -246,7 +248,8 @@ class RecordedDevices:
 
     def _compute(self, device: str, train: Train, base: Vector, finished: float | None) -> tuple[Vector, float | None]:
         assert train.job is not None
-        delta, loss = self._computer.compute(device, train.number, base, train.job)
+        tickets = JobTickets(train.ticket, train.arrived)
+        delta, loss = self._computer.compute(device, train.number, base, train.job, tickets)
         return self._poison.apply(device, train, delta, finished), loss
 
     def _made(self, device: str, train: Train, version: int, upload: _Uploaded, moments: UpdateMoments) -> Update:

@@ -16,7 +16,7 @@ from testbed.common.finders import user_modules
 from testbed.history import trace
 from testbed.host import kernel
 from testbed.learning import setup
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.profile import fleet
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment

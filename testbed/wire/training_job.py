@@ -29,17 +29,47 @@ class Job:
     """AsyncFedED has a "decay rate" of 0.995 and does not say per what; here it is per job, as elsewhere per round.
     Strategies whose equations contain the local learning rate η use ``lr``: with a decay, their gradients −Δ/η decay as
     Δ does."""
-    momentum: Share = param(0.0, "local momentum", at_least=0, below=1)
+    optimizer: str = param("sgd", "how a gradient changes the model", choices=("sgd", "adam", "adamw"))
+    momentum: Share = param(0.0, "local momentum of sgd", at_least=0, below=1)
+    beta_1: Share = param(0.9, "β₁ of adam and adamw", at_least=0, below=1)
+    beta_2: Share = param(0.999, "β₂ of adam and adamw", at_least=0, below=1)
+    epsilon: Factor = param(1e-8, "ε of adam and adamw", above=0, at_most=1e30)
+    weight_decay: Factor = param(0.0, "weight decay; adamw: decoupled from the gradient", at_least=0, at_most=1e30)
+    clip_gradient: Factor = param(
+        0.0, "largest norm of a gradient; a longer one is scaled down. 0: no limit", at_least=0, at_most=1e30
+    )
+    optimizer_state: str = param(
+        "reset",
+        "momentum and moments: begin with 0 in each job, or stay on the device (docs/own-training.md)",
+        choices=("reset", "kept"),
+    )
+    patience: Factor = param(
+        120.0,
+        "CPU seconds after which a step of a task's own training, or a whole job, is interrupted",
+        above=0,
+        at_most=1e9,
+    )
     proximal: Factor = param(0.0, "μ of the proximal term (μ/2)·‖x − x_base‖²", at_least=0, at_most=1e30)
+    whole: bool = param(
+        False, "whether a job is computed as a whole, with one deadline at its end; always with some tasks"
+    )
 
     def steps_over(self, samples: int) -> int:
-        """Steps this job takes on a device that has ``samples`` samples."""
-        if self.epochs == 0:
-            return self.steps
-        return self.epochs * self._steps_per_epoch(samples)
+        """Steps this job takes on a device that has ``samples`` samples, each with a deadline."""
+        return 1 if self.whole else self.batches_over(samples)
+
+    def batches_over(self, samples: int) -> int:
+        """Batches of this job on a device that has ``samples`` samples: its steps, unless it is computed as a whole."""
+        return self.epochs * self._batches_per_epoch(samples) if self.epochs else self.steps
 
     def samples_per_step(self, samples: int) -> int:
         """Samples of a step on a device that has ``samples`` samples; the last step of an epoch may have fewer."""
+        if self.whole:
+            return self._samples_after(self.batches_over(samples), samples)
+        return self.samples_per_batch(samples)
+
+    def samples_per_batch(self, samples: int) -> int:
+        """Samples of a batch on a device that has ``samples`` samples; the last batch of an epoch may have fewer."""
         return max(1, min(self.batch or samples, samples))
 
     def largest_step(self, fleet: Iterable[int]) -> int:
@@ -51,13 +81,16 @@ class Job:
         lr = self.lr * self.lr_decay**number
         if self.lr_schedule == "constant":
             return lr
-        epoch = step // self._steps_per_epoch(samples)
+        epoch = step // self._batches_per_epoch(samples)
         return lr / math.sqrt(epoch + 1)
 
     def samples_after(self, steps: int, samples: int) -> int:
         """Samples seen in ``steps`` steps; the last batch of each epoch may be short."""
-        epochs, rest = divmod(steps, self._steps_per_epoch(samples))
-        return epochs * samples + min(rest * self.samples_per_step(samples), samples)
+        return steps * self.samples_per_step(samples) if self.whole else self._samples_after(steps, samples)
 
-    def _steps_per_epoch(self, samples: int) -> int:
-        return -(-samples // self.samples_per_step(samples))
+    def _samples_after(self, batches: int, samples: int) -> int:
+        epochs, rest = divmod(batches, self._batches_per_epoch(samples))
+        return epochs * samples + min(rest * self.samples_per_batch(samples), samples)
+
+    def _batches_per_epoch(self, samples: int) -> int:
+        return -(-samples // self.samples_per_batch(samples))

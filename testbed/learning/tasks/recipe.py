@@ -6,8 +6,9 @@ here imports torch: the launcher lists, checks and partitions without it.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.utils.data import Dataset
 
-    from testbed.learning.tasks.task import Task
+    from testbed.learning.training.local_job import LocalJob
+    from testbed.learning.training.task import Task
 
     Datasets: TypeAlias = tuple[Dataset[Any], Dataset[Any]]
     """Training data and test data; an item is (input, target)."""
@@ -43,6 +45,12 @@ class Recipe(ABC):
     )
     test_samples: int | None = param(
         None, "number of test samples that are scored, drawn with the data seed; unset: all", at_least=1
+    )
+
+    buffers: str = param(
+        "average",
+        "statistics of batch normalisation: part of the model, or kept by each device (docs/own-training.md)",
+        choices=("average", "local"),
     )
 
     # ---- must be defined
@@ -65,7 +73,7 @@ class Recipe(ABC):
 
     def metrics(self, outputs: torch.Tensor, targets: torch.Tensor) -> Mapping[str, float]:
         """Return means of other metrics over the samples, by name."""
-        from testbed.learning.tasks.task import accuracy
+        from testbed.learning.training.network_task import accuracy
 
         return accuracy(outputs, targets)
 
@@ -73,13 +81,29 @@ class Recipe(ABC):
         """Return metrics that follow from the means over all test samples, such as perplexity."""
         return {}
 
+    def train(self, local: LocalJob) -> Iterator[float] | float | None:
+        """Train ``local.network`` in place: as a generator that yields the loss of each step, or as a whole.
+
+        A whole job returns its mean loss. Without it, devices train by the keys of ``[training]``.
+        """
+        raise NotImplementedError
+
     # ---- called by the testbed
+
+    @classmethod
+    def trains_itself(cls) -> bool:
+        return cls.train is not Recipe.train
+
+    @classmethod
+    def trains_as_a_whole(cls) -> bool:
+        """Whether a job has one deadline, at its end."""
+        return cls.trains_itself() and not inspect.isgeneratorfunction(cls.train)
 
     def open(self, setting: Setting) -> Task:
         """Load and partition the data, build the network, and return the task."""
         import torch
 
-        from testbed.learning.tasks.task import Task
+        from testbed.learning.training.network_task import NetworkTask
 
         data = self.dataset(setting)
         shards, test = self.partition(data, setting)
@@ -87,7 +111,7 @@ class Recipe(ABC):
             # not the seed itself: data that a task draws with torch and the same seed would equal the weights
             torch.manual_seed(int(np.random.SeedSequence([setting.model_seed, 4]).generate_state(1)[0]))
             module = self.network(data)
-        return Task(
+        return NetworkTask(
             module=module,
             data=data,
             shards=shards,
@@ -95,6 +119,8 @@ class Recipe(ABC):
             loss=self.loss,
             metrics=self.metrics,
             derived=self.derived,
+            own=self.train if self.trains_itself() else None,
+            local_buffers=self.buffers == "local",
         )
 
     def dataset(self, setting: Setting) -> DataSet:

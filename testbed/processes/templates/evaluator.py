@@ -6,7 +6,7 @@ import math
 import os
 
 from testbed.host.cores import settle
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.wire.codec import decode_or_log, encode, largest_frame
 from testbed.wire.messages import EVALUATOR, STOPPED, Heartbeat, Hello, Score, Snapshot, Stop

@@ -12,7 +12,7 @@ from aggregator.process.aggregator_config import AggregatorConfig
 from devices.device_config import CanaryConfig, DeviceConfig
 from devices.process import canary
 from devices.process import main as device
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.processes.templates import evaluator
 from testbed.processes.templates.configs import EvaluatorConfig, RoleConfig
 

@@ -16,7 +16,7 @@ from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.survey import StepTime, Survey
 from testbed.host.survey_memory import AGREES, BUSY, SurveyTimes
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.task import Task
 from testbed.processes.templates import template
 from testbed.processes.templates.template import TemplateRequest
 from testbed.wire.training_job import Job

@@ -13,25 +13,26 @@ from testbed.common.parameters import ParameterError
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.digits import Digits
-from testbed.learning.tasks.flat_vector import FlatModel
 from testbed.learning.tasks.setting import Setting
-from testbed.learning.tasks.task import Task
+from testbed.learning.training.network_task import NetworkTask
 
 # 1,797 images: a fifth for testing, rounded down, is 359
 TRAINING, TESTING = 1438, 359
 
 
-def opened(devices: int = 8, seed: int = 1, **parameters: object) -> Task:
-    return Digits(**parameters).open(Setting(devices=devices, data_seed=seed, model_seed=seed))  # type: ignore[arg-type]
+def opened(devices: int = 8, seed: int = 1, **parameters: object) -> NetworkTask:
+    task = Digits(**parameters).open(Setting(devices=devices, data_seed=seed, model_seed=seed))  # type: ignore[arg-type]
+    assert isinstance(task, NetworkTask)
+    return task
 
 
 @pytest.fixture(scope="module")
-def digits() -> Task:
+def digits() -> NetworkTask:
     return opened()
 
 
 @pytest.fixture(scope="module")
-def large() -> Task:
+def large() -> NetworkTask:
     return opened(model="cnn", split="iid")
 
 
@@ -42,7 +43,7 @@ def test_every_task_of_the_catalogue_has_a_title_and_can_be_made_with_defaults()
         cls()
 
 
-def test_the_networks_have_their_published_sizes(digits: Task, large: Task) -> None:
+def test_the_networks_have_their_published_sizes(digits: NetworkTask, large: NetworkTask) -> None:
     assert digits.size == 6_090
     assert large.size == 21_840
 
@@ -56,11 +57,11 @@ def test_shards_are_disjoint_and_cover_the_training_data(split: str, devices: in
     assert min(len(shard) for shard in shards) >= 1
 
 
-def test_equal_shares_are_equal(large: Task) -> None:
+def test_equal_shares_are_equal(large: NetworkTask) -> None:
     assert {len(shard) for shard in large.shards} == {179, 180}
 
 
-def test_the_same_seed_gives_the_same_task_and_another_seed_another(digits: Task) -> None:
+def test_the_same_seed_gives_the_same_task_and_another_seed_another(digits: NetworkTask) -> None:
     same, other = opened(), opened(seed=2)
     assert np.array_equal(same.initial(), digits.initial())
     assert all(np.array_equal(one, two) for one, two in zip(same.shards, digits.shards, strict=True))
@@ -77,7 +78,7 @@ def test_opening_a_task_does_not_change_global_generators() -> None:
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_the_test_data_does_not_depend_on_the_number_of_devices(digits: Task) -> None:
+def test_the_test_data_does_not_depend_on_the_number_of_devices(digits: NetworkTask) -> None:
     few = opened(devices=2)
     assert few.evaluate(digits.initial()) == digits.evaluate(digits.initial())
 
@@ -85,7 +86,7 @@ def test_the_test_data_does_not_depend_on_the_number_of_devices(digits: Task) ->
 # ---- the flat model
 
 
-def test_parameters_are_views_into_the_vector(digits: Task) -> None:
+def test_parameters_are_views_into_the_vector(digits: NetworkTask) -> None:
     digits.model.load(np.arange(digits.size, dtype=np.float32))
     flat = torch.cat([parameter.detach().flatten() for parameter in digits.model.module.parameters()])
     assert torch.equal(flat, torch.arange(digits.size, dtype=torch.float32))
@@ -95,7 +96,7 @@ def test_parameters_are_views_into_the_vector(digits: Task) -> None:
     assert digits.model.vector[-1] == -5.0
 
 
-def test_gradients_are_views_into_the_gradient_before_and_after_a_step(digits: Task) -> None:
+def test_gradients_are_views_into_the_gradient_before_and_after_a_step(digits: NetworkTask) -> None:
     digits.model.load(digits.initial())
     for _ in range(2):
         digits.gradient(digits.shards[0][:4])
@@ -104,7 +105,7 @@ def test_gradients_are_views_into_the_gradient_before_and_after_a_step(digits: T
         assert torch.equal(torch.cat([part.flatten() for part in parts]), digits.model.gradient)
 
 
-def test_a_gradient_replaces_the_one_before(digits: Task) -> None:
+def test_a_gradient_replaces_the_one_before(digits: NetworkTask) -> None:
     digits.model.load(digits.initial())
     losses, gradients = [], []
     for _ in range(2):
@@ -114,7 +115,7 @@ def test_a_gradient_replaces_the_one_before(digits: Task) -> None:
     assert torch.equal(gradients[0], gradients[1])
 
 
-def test_a_gradient_equals_that_computed_by_hand(digits: Task) -> None:
+def test_a_gradient_equals_that_computed_by_hand(digits: NetworkTask) -> None:
     # all weights 0: ten equal scores, so the loss is ln 10 and the last biases get 1/10 − [is the label]
     digits.model.load(np.zeros(digits.size, np.float32))
     assert digits.gradient(np.array([3])) == pytest.approx(math.log(10), rel=1e-6)
@@ -122,35 +123,30 @@ def test_a_gradient_equals_that_computed_by_hand(digits: Task) -> None:
     np.testing.assert_allclose(biases, [-0.9] + [0.1] * 9, rtol=1e-5)
 
 
-def test_a_read_only_vector_can_be_loaded(digits: Task) -> None:
+def test_a_read_only_vector_can_be_loaded(digits: NetworkTask) -> None:
     received = np.frombuffer(digits.initial().tobytes(), dtype=np.float32)
     digits.model.load(received)
     assert np.array_equal(digits.model.vector.numpy(), received)
 
 
-def test_training_never_changes_the_initial_model(digits: Task) -> None:
+def test_training_never_changes_the_initial_model(digits: NetworkTask) -> None:
     before = digits.initial()
     digits.initial()[:] = 7.0
     digits.model.vector.fill_(3.0)
     assert np.array_equal(digits.initial(), before)
 
 
-def test_a_network_with_buffers_is_refused() -> None:
-    with pytest.raises(ValueError, match="batch norm"):
-        FlatModel(nn.BatchNorm1d(3))
-
-
 # ---- evaluation and checkpoints
 
 
-def test_an_untrained_model_is_about_as_accurate_as_guessing(digits: Task, large: Task) -> None:
+def test_an_untrained_model_is_about_as_accurate_as_guessing(digits: NetworkTask, large: NetworkTask) -> None:
     for task in (digits, large):
         score = task.evaluate(task.initial())
         assert 0.0 < score["accuracy"] < 0.35
         assert score["loss"] == pytest.approx(math.log(10), abs=0.2)
 
 
-def test_the_accuracy_of_a_model_that_always_predicts_one_digit_is_the_share_of_that_digit(digits: Task) -> None:
+def test_the_accuracy_of_a_model_that_always_predicts_one_digit_is_the_share_of_that_digit(digits: NetworkTask) -> None:
     scores = []
     for digit in range(10):
         model = np.zeros(digits.size, np.float32)
@@ -161,7 +157,7 @@ def test_the_accuracy_of_a_model_that_always_predicts_one_digit_is_the_share_of_
     assert counts == pytest.approx([round(count) for count in counts])
 
 
-def test_a_few_steps_down_the_gradient_make_the_model_better(digits: Task) -> None:
+def test_a_few_steps_down_the_gradient_make_the_model_better(digits: NetworkTask) -> None:
     model = digits.initial()
     for _ in range(80):
         digits.model.load(model)
@@ -170,7 +166,7 @@ def test_a_few_steps_down_the_gradient_make_the_model_better(digits: Task) -> No
     assert digits.evaluate(model)["loss"] < digits.evaluate(digits.initial())["loss"] - 0.2
 
 
-def test_named_tensors_of_a_vector_have_the_networks_shapes_and_join_to_the_vector(digits: Task) -> None:
+def test_named_tensors_of_a_vector_have_the_networks_shapes_and_join_to_the_vector(digits: NetworkTask) -> None:
     vector = np.arange(digits.size, dtype=np.float32)
     tensors = digits.tensors(vector)
     digits.model.load(vector)
@@ -214,7 +210,7 @@ def test_a_subset_of_test_samples_is_drawn_with_the_data_seed() -> None:
 # ---- large batches
 
 
-def linear_task(samples: int) -> Task:
+def linear_task(samples: int) -> NetworkTask:
     rng = np.random.default_rng(3)
     part = Subset(
         inputs=rng.normal(size=(samples, 4)).astype(np.float32), targets=rng.integers(0, 3, samples).astype(np.uint8)
@@ -223,7 +219,7 @@ def linear_task(samples: int) -> Task:
     with torch.no_grad():
         for number, parameter in enumerate(module.parameters()):
             parameter.copy_(torch.linspace(-1, 1 + number, parameter.numel()).view_as(parameter))
-    return Task(module=module, data=DataSet(train=part, test=part), shards=[np.arange(samples)])
+    return NetworkTask(module=module, data=DataSet(train=part, test=part), shards=[np.arange(samples)])
 
 
 def test_the_gradient_of_a_batch_in_pieces_equals_that_of_the_whole() -> None:
@@ -253,7 +249,7 @@ def test_bytes_are_normalised_by_channel() -> None:
     images[1] = 255
     part = Subset(inputs=images, targets=np.array([0, 1], np.uint8))
     data = DataSet(train=part, test=part, mean=(0.0, 51.0, 255.0), std=(255.0, 51.0, -255.0))
-    task = Task(module=nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), data=data, shards=[np.arange(2)])
+    task = NetworkTask(module=nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), data=data, shards=[np.arange(2)])
     inputs, targets = task._batch(part, np.arange(2))
     assert inputs.dtype == torch.float32
     assert targets.dtype == torch.int64
@@ -262,7 +258,7 @@ def test_bytes_are_normalised_by_channel() -> None:
 
 def test_characters_are_whole_numbers_and_values_are_floats() -> None:
     part = Subset(inputs=np.array([[1, 2], [3, 4]], np.uint8), targets=np.array([0.5, 2.5]))
-    task = Task(
+    task = NetworkTask(
         module=nn.Linear(1, 1),
         data=DataSet(train=part, test=part),
         shards=[np.arange(2)],

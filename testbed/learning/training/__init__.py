@@ -1,0 +1,1 @@
+"""Tasks that are ready for training: networks over flat vectors, and local training of the user's own."""
