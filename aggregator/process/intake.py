@@ -237,10 +237,10 @@ class Intake:
             return
         if not self._lost_devices.has_ended(device):
             self._lost_devices.note_message(device, now)
-            if not self._engine.is_present(device):
-                # it was dropped for its silence and is back; the ticket of what it sends has ended
-                if not self.join(self._peers.hellos[device], now, message.trains):
-                    return
+            # one that was dropped for its silence is back; the ticket of what it sends has ended
+            is_back = not self._engine.is_present(device)
+            if is_back and not self.join(self._peers.hellos[device], now, message.trains):
+                return
         outdated = self._arrivals.take_outdated(device, self._engine.ticket_of(device))
         if outdated is not None:
             self._engine.update(outdated, self._due.counts_from(now))
