@@ -47,7 +47,8 @@ MAY_IMPORT = {
     "testbed.learning.splits": "testbed.common testbed.learning.data",
     "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.models testbed.learning.splits"
     " testbed.learning.own_data testbed.learning.training testbed.profile",
-    "testbed.learning.training": "testbed.common testbed.common.finders testbed.learning.data testbed.learning.models testbed.wire",
+    "testbed.learning.training": "testbed.common testbed.common.finders testbed.learning.data"
+    " testbed.learning.models testbed.wire",
     # the aggregator
     "aggregator": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategy": "testbed.history.events testbed.wire",
