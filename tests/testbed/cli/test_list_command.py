@@ -195,10 +195,13 @@ def test_a_verbose_list_of_networks_has_their_sizes_and_the_tasks_that_offer_the
     assert section(text, "resnet18-bn")[1:] == [
         "11,173,962 parameters, 9,600 numbers in buffers",
         "input: 3×32×32, outputs: 10",
-        "tasks: cifar10",
+        "tasks: cifar10, npz, images, huggingface",
     ]
-    assert section(text, "mlp")[1:3] == ["6,314 parameters", "input: 60, outputs: 10"]
-    assert section(text, "cnn")[-1].startswith("tasks: digits, mnist, fashion_mnist")
+    assert section(text, "cnn")[1:] == [
+        "21,840 parameters",
+        "input: 1×28×28, outputs: 10",
+        "tasks: digits, mnist, fashion_mnist, npz, images, huggingface",
+    ]
 
 
 def test_every_network_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
