@@ -5,6 +5,7 @@ from testbed.learning.tasks.digits import Digits
 from testbed.learning.tasks.image_tasks import Cifar10, FashionMnist, Femnist, Mnist
 from testbed.learning.tasks.linear_tasks import Regression, Svm
 from testbed.learning.tasks.recipe import Recipe
+from testbed.learning.tasks.scikit_learn import ScikitLearn
 from testbed.learning.tasks.shakespeare_task import Shakespeare
 from testbed.learning.tasks.synthetic import Synthetic
 
@@ -20,6 +21,7 @@ TASKS: Catalogue[Recipe] = Catalogue(
         "synthetic": Synthetic,
         "regression": Regression,
         "svm": Svm,
+        "sklearn": ScikitLearn,
     },
 )
 """Name in a profile → class."""

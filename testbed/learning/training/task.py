@@ -66,6 +66,9 @@ class Task(ABC):
     def evaluate(self, vector: Vector) -> dict[str, float]:
         """Return the loss and the other metrics of a model on the test data."""
 
+    def check(self, job: Job) -> None:  # noqa: B027  most tasks can train by all keys
+        """Raise ParameterError, with the key of ``[training]``, if it cannot train by one."""
+
     def train(self, job: VectorJob) -> Generator[float, None, Vector]:
         """Train: yield the loss of each step of the job, and return the new model."""
         raise NotImplementedError

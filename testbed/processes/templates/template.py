@@ -22,9 +22,10 @@ import numpy as np
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
-from testbed.common.errors import UserError
+from testbed.common.errors import ProfileError, UserError
 from testbed.common.files.opened_files import FileMarks, OpenedFiles
 from testbed.common.finders.user_code import in_one_line
+from testbed.common.parameters import ParameterError
 from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.kernel import governor
@@ -168,8 +169,14 @@ def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
         task = setup.recipe(request.task, request.parameters, request.source).open(setting)
+    try:
+        task.check(request.job)
+    except ParameterError as error:
+        raise ProfileError(request.source, f"training.{error.key}", error.problem) from None
     # torch imports and allocates lazily: a full step here makes the first step of each device fast
-    job = replace(request.job, steps=1, epochs=0, batch=32, proximal=0.1)
+    job = replace(request.job, steps=1, epochs=0, batch=32)
+    if not task.trains_itself:
+        job = replace(job, proximal=0.1)
     for _ in _steps(task, task.shards[0], job):
         pass
     return task
@@ -301,7 +308,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
         if not all(counted):
             raise UserError(
                 f"{request.source}: torch counts no FLOPs for the network of task {request.task!r};"
-                " give seconds_per_sample for its devices"
+                " give seconds_per_sample or of_host for its devices"
             )
         forward, training = counted
     steps = _endless_steps(task, request)
