@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from testbed.common.by_value.object_name import ObjectName
 from testbed.common.errors import ProfileError, nearest
 from testbed.common.finders import user_modules
 from testbed.common.finders.user_code import in_one_line
@@ -30,6 +31,11 @@ class Catalogue(dict[str, type[T]]):
 
     def find(self, name: str, source: str, key: str) -> type[T]:
         """Return the class that ``name`` stands for. Raises ProfileError if there is none, or if it is not usable."""
+        if isinstance(name, ObjectName):
+            problem = self._problem(name.value, name) if isinstance(name.value, type) else ""
+            if problem:
+                raise ProfileError(source, key, f"is {str(name)!r}; {problem}")
+            return name.found_class
         if name in self:
             return self[name]
         place, colon, attribute = name.partition(":")
@@ -60,7 +66,9 @@ def named_object(path: str, key: str, library: str) -> object:
     """Return what ``module:Name`` stands for: something of a ``library``, or a user's own. Raises ParameterError."""
     place, colon, attribute = path.partition(":")
     if not colon or not place or not attribute or place.startswith("."):
-        raise ParameterError(key, f"is {path!r}; write it as module:Class, such as {library}.linear_model:SGDClassifier")
+        raise ParameterError(
+            key, f"is {path!r}; write it as module:Class, such as {library}.linear_model:SGDClassifier"
+        )
     try:
         module = _imported(place, path, "", key, is_library=place.partition(".")[0] == library)
     except ProfileError as error:

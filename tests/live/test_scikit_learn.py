@@ -18,7 +18,10 @@ from tests.live.runs import write_profile
 
 pytestmark = pytest.mark.live
 
-FLEET = [{"profile": "rpi4", "link": "wifi", "count": 3, "of_host": 0.2}, {"profile": "jetson-nano", "seconds_per_sample": 1e-3}]
+FLEET = [
+    {"profile": "rpi4", "link": "wifi", "count": 3, "of_host": 0.2},
+    {"profile": "jetson-nano", "seconds_per_sample": 1e-3},
+]
 TRAINING = {"steps": 4, "batch": 32, "lr": 0.05}
 
 

@@ -60,7 +60,9 @@ class ScikitLearn(Recipe):
         name, parameters = name_and_parameters(self.data_from)
         for key in _OURS:
             if key in parameters:
-                raise ParameterError(f"data_from.{key}", f"is {parameters[key]!r}; give it to the task itself: task.{key}")
+                raise ParameterError(
+                    f"data_from.{key}", f"is {parameters[key]!r}; give it to the task itself: task.{key}"
+                )
         try:
             found = TASKS.find(name, "", "data_from")
             if issubclass(found, ScikitLearn):

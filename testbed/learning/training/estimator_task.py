@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from testbed.common.parameters import ParameterError, parameters_of
 from testbed.learning.data.dataset import DataSet, Indices, Subset
 from testbed.learning.training.flat_estimator import FlatEstimator, Floats
 from testbed.learning.training.local_job import drawn_batches
-from testbed.learning.training.own_training import OwnTrainingError, guarded, seed_generators
+from testbed.learning.training.own_training import CheckedSteps, OwnTrainingError, seed_generators
 from testbed.learning.training.task import Task, VectorJob
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
@@ -86,13 +86,14 @@ class EstimatorTask(Task):
         except ParameterError as error:  # a strategy may change the keys for a job
             raise OwnTrainingError(f"training.{error}") from None
         keeps = job.optimizer_state == "kept"
-        seed_generators(int(work.rng.integers(2**32)))  # an estimator of the user's own may draw from them
+        # an estimator of the user's own may draw from the generators, and start a thread
+        checked = CheckedSteps(self.place, job.patience, seed_generators(int(work.rng.integers(2**63))))
         estimator = self._flat.loaded(work.base, work.memory if keeps else None)
         batches, count, losses = drawn_batches(samples, job, work.rng), job.batches_over(len(samples)), 0.0
         for step in range(count):
             batch, lr = next(batches), job.lr_at(step, len(samples), work.number)
             seed = int(work.rng.integers(2**31 - 1))
-            loss: float = guarded(lambda: self._step(estimator, batch, lr, seed))  # noqa: B023  called at once
+            loss: float = checked.compute(lambda: self._step(estimator, batch, lr, seed))  # noqa: B023  called at once
             losses += loss
             if not job.whole:
                 yield loss
@@ -108,9 +109,6 @@ class EstimatorTask(Task):
         loss = float(np.mean(self._losses(estimator, inputs, targets)))
         self._flat.step(estimator, inputs, targets, lr=lr, seed=seed)
         return loss
-
-    def probe(self, samples: Indices) -> None:
-        self._step(self._flat.loaded(self._initial), samples, 1e-3, 0)
 
     def evaluate(self, vector: Vector) -> dict[str, float]:
         estimator, count = self._flat.loaded(vector), len(self._test)
@@ -151,6 +149,9 @@ class EstimatorTask(Task):
         others = scores.copy()
         others[own] = -np.inf
         return np.maximum(0.0, 1 - (scores[own] - others.max(axis=1)))
+
+    def contents(self) -> Iterable[object]:
+        return [each for part in (self._data.train, self._data.test) for each in (part.inputs, part.targets)]
 
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:
         shapes = self._flat.shapes

@@ -28,7 +28,7 @@ _RATES = ("eta0", "learning_rate_init")
 _SMALLEST_RATE = 1e-300
 """For the training that only makes attributes: added to a coefficient, the product with a gradient changes nothing."""
 _STATE = ("t_", "_optimizer")
-"""What an estimator needs to continue, besides its coefficients: the steps so far, and the optimiser of a perceptron."""
+"""What an estimator needs to continue besides its coefficients: its count of steps, the optimiser of a perceptron."""
 _KEPT = "estimator"
 _SET_ELSEWHERE = {
     "eta0": "training.lr is its value: set that",
@@ -84,11 +84,15 @@ class FlatEstimator:
             estimator.partial_fit(inputs, targets, **({} if classes is None else {"classes": classes}))
         except (TypeError, ValueError, AttributeError) as error:
             problem = " ".join(str(error).split())
-            raise ParameterError("parameters", f"do not fit: {self.name} refuses them: {problem}; correct them") from None
+            raise ParameterError(
+                "parameters", f"do not fit: {self.name} refuses them: {problem}; correct them"
+            ) from None
         found = next((names for names in (_LINEAR, _LAYERS) if all(hasattr(estimator, name) for name in names)), None)
         if found is None:
             problem = f"{self.name} has neither coef_ and intercept_ nor coefs_ and intercepts_ after partial_fit"
-            raise ParameterError("estimator", f"has nothing to aggregate: {problem}; choose another, such as SGDClassifier")
+            raise ParameterError(
+                "estimator", f"has nothing to aggregate: {problem}; choose another, such as SGDClassifier"
+            )
         self._names = found
         arrays = self._arrays(estimator)
         self.shapes = [(name, array.shape) for name, array in arrays]

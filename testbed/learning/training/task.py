@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -73,16 +74,24 @@ class Task(ABC):
         """Train: yield the loss of each step of the job, and return the new model."""
         raise NotImplementedError
 
-    @abstractmethod
-    def probe(self, samples: Indices) -> None:
-        """Compute what takes as long as one step on these samples: the canary does it again and again."""
-
     def flops(self) -> tuple[int, int]:
         """Return the FLOPs of one sample (a multiplication and an addition are two): forward, and training.
 
         0 if they cannot be counted.
         """
         return 0, 0
+
+    def contents(self) -> Iterable[object]:
+        """Return the data, as far as it is in arrays."""
+        return ()
+
+    def digest(self) -> str:
+        """Return a hash of the first model, the partition and the data."""
+        found = hashlib.sha256(self.initial().tobytes())
+        for part in (*self.shards, *self.contents()):
+            if isinstance(part, np.ndarray):
+                found.update(np.ascontiguousarray(part).data)
+        return found.hexdigest()
 
     @abstractmethod
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:

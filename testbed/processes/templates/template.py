@@ -11,18 +11,18 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from aggregator.strategies import STRATEGIES
+from testbed.common.by_value import object_name
 from testbed.common.clock import WallClock
-from testbed.common.errors import ProfileError, UserError
+from testbed.common.errors import ProfileError, RunFailed, UserError
 from testbed.common.files.opened_files import FileMarks, OpenedFiles
 from testbed.common.finders.user_code import in_one_line
 from testbed.common.parameters import ParameterError
@@ -40,8 +40,6 @@ from testbed.traces import availability, rate
 from testbed.wire.training_job import Job
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from testbed.learning.training.task import Task
 
 _MANY_DEVICES = 100
@@ -50,6 +48,8 @@ _MANY_DEVICES = 100
 _CHECKS = 2
 """A remembered survey that a few steps contradict is checked once more: the end of an earlier run may disturb one
 check for 40 ms, and a new survey takes a second."""
+_FIRST_SAMPLES = 32
+"""Of the first step, which makes torch load and allocate what the processes then share."""
 _PIECE_SAMPLES = 512
 """A larger step goes through the network in pieces (``testbed.learning.training.task``) and needs no more memory."""
 
@@ -76,6 +76,8 @@ class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Trace files of links and of devices. All forked processes share what the template has read."""
     remembered: bool = True
     """Whether times of an earlier survey may be used; then a few steps are timed to confirm them."""
+    objects: dict[str, str] = {}
+    """``task`` or ``strategy`` → digest of the object that it is. A descriptor for each comes with the request."""
     strategy: str
     """The strategy whose slow imports are done here, once; empty if it has none."""
 
@@ -91,7 +93,8 @@ class TemplateAnswer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Prepare(msgspec.Struct, frozen=True, kw_only=True):
     """The first message of a launcher: the request of a run.
 
-    Descriptors: its standard output and standard error, and the lock of its private folder if there is one.
+    Descriptors: its standard output and standard error, the objects of the request, and the lock of its private folder
+    if there is one.
     """
 
     request: TemplateRequest
@@ -102,7 +105,7 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
     def task_key(self) -> bytes:
         """Equal for two runs that may be forked from one warm template."""
         asked = self.request
-        task = (asked.task, asked.parameters, asked.devices, asked.data_seed, asked.model_seed)
+        task = (asked.task, asked.parameters, asked.devices, asked.data_seed, asked.model_seed, asked.objects)
         return msgspec.msgpack.encode((task, self.surroundings))
 
 
@@ -132,15 +135,16 @@ def import_everything() -> None:
     gc.freeze()  # no later collection touches these pages, so they stay shared
 
 
-def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> TemplateAnswer:
+def answer(request: TemplateRequest, folder: Path, files: OpenedFiles, objects: Sequence[int] = ()) -> TemplateAnswer:
     """Load the task, unless it is loaded, and what else the request names; make the survey.
 
-    ``files`` notes what is read of the user.
+    ``files`` notes what is read of the user; ``objects``: descriptors of the objects of the request.
     """
     global TASK
     try:
         with files.noted():
             if TASK is None:
+                _receive(request, objects)
                 TASK = _load_task(request)
             _load_others(request)
         _check_threads()
@@ -148,7 +152,8 @@ def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> Templa
     except UserError as error:
         found = TemplateAnswer(problem=str(error))
     except Exception as error:  # noqa: BLE001  no other process could report it
-        found = TemplateAnswer(problem=in_one_line(error), details=traceback.format_exc())
+        line = in_one_line(error, with_type=not isinstance(error, RunFailed))
+        found = TemplateAnswer(problem=line, details=traceback.format_exc())
     gc.collect()
     gc.freeze()
     if request.devices >= _MANY_DEVICES:
@@ -156,9 +161,23 @@ def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> Templa
     return found
 
 
+def _receive(request: TemplateRequest, objects: Sequence[int]) -> None:
+    for (kind, digest), descriptor in zip(request.objects.items(), objects, strict=True):
+        try:
+            object_name.receive(digest, descriptor)
+        except Exception as error:
+            remedy = "what it needs must be importable in every process of a run: put that module beside the script"
+            raise UserError(f"{request.source}: the {kind} cannot be loaded: {in_one_line(error)}; {remedy}") from error
+
+
+def _named(request: TemplateRequest, kind: str, name: str) -> str:
+    """Return a name, with its object if it is one."""
+    return object_name.received(name, request.objects[kind]) if kind in request.objects else name
+
+
 def _load_others(request: TemplateRequest) -> None:
     if request.strategy:
-        STRATEGIES.find(request.strategy, request.source, "strategy").preload()
+        STRATEGIES.find(_named(request, "strategy", request.strategy), request.source, "strategy").preload()
     for path in request.rates:
         rate.load(path)
     for path in request.availability:
@@ -168,17 +187,13 @@ def _load_others(request: TemplateRequest) -> None:
 def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
-        task = setup.recipe(request.task, request.parameters, request.source).open(setting)
+        task = setup.recipe(_named(request, "task", request.task), request.parameters, request.source).open(setting)
     try:
         task.check(request.job)
     except ParameterError as error:
         raise ProfileError(request.source, f"training.{error.key}", error.problem) from None
-    # torch imports and allocates lazily: a full step here makes the first step of each device fast
-    job = replace(request.job, steps=1, epochs=0, batch=32)
-    if not task.trains_itself:
-        job = replace(job, proximal=0.1)
-    for _ in _steps(task, task.shards[0], job):
-        pass
+    job = request.job if task.trains_itself else replace(request.job, momentum=0.5, proximal=0.1)
+    next(_trials(task, job)(_FIRST_SAMPLES))
     return task
 
 
@@ -226,6 +241,7 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks
         measured_at=times.measured_at,
         age_seconds=age,
         key=key,
+        task_digest=task.digest() if "task" in request.objects else "",
     )
 
 
@@ -252,6 +268,8 @@ def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[st
 
 def _code_of(request: TemplateRequest) -> str:
     """Return the modules beside a user's own task as text: the same name may stand for another network tomorrow."""
+    if "task" in request.objects:
+        return request.objects["task"]
     module = sys.modules[TASKS.find(request.task, request.source, "task").__module__]
     if module.__file__ is None:  # a class of a notebook has no file
         return f"unknown at {survey_memory.now()}"
@@ -268,7 +286,7 @@ def _confirmed(
 
     Without deadlines, nothing must be confirmed. The pressure is measured all the same, for the certificate.
     """
-    steps = _endless_steps(task, request)
+    steps = _trials(task, request.job)
     if not times.steps:
         calibration.feel_pressure(steps, largest, meter)
         return times
@@ -279,20 +297,10 @@ def _confirmed(
     return None
 
 
-def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
-    def steps(batch: int) -> Iterator[float]:
-        everything = np.arange(task.training_samples, dtype=np.int64)
-        return _steps(task, everything, replace(request.job, steps=1_000_000, epochs=0, batch=batch))
+def _trials(task: Task, job: Job) -> calibration.Steps:
+    from devices.compute.trial_steps import trial_steps
 
-    largest = max(task.shards, key=len)
-
-    def whole_jobs(samples: int) -> Iterator[float]:
-        batch = max(1, min(request.job.batch or samples, samples))
-        job = replace(request.job, steps=max(1, samples // batch), epochs=0, batch=batch)
-        while True:
-            yield from _steps(task, largest, job)
-
-    return whole_jobs if request.job.whole else steps
+    return lambda samples: trial_steps(task, job, samples)
 
 
 def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter) -> SurveyTimes:
@@ -311,7 +319,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
                 " give seconds_per_sample or of_host for its devices"
             )
         forward, training = counted
-    steps = _endless_steps(task, request)
+    steps = _trials(task, request.job)
     return SurveyTimes(
         measured_at=survey_memory.now(),
         flops_forward=forward,
@@ -321,12 +329,3 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
         metrics=tuple(metrics),
         device_bytes=unique_memory.measure(steps, min(largest, _PIECE_SAMPLES)),
     )
-
-
-def _steps(task: Task, shard: npt.NDArray[np.int64], job: Job) -> Iterator[float]:
-    from devices.compute.job_steps import training
-    from testbed.learning.training.task import VectorJob
-
-    rng = np.random.default_rng(0)
-    work = VectorJob(base=task.initial(), job=job, device=0, number=0, samples=shard, rng=rng, memory={})
-    return training(task, work)
