@@ -77,8 +77,10 @@ class Run(StoredRun):
         """
         from testbed.verification.verifying import verify  # imports torch
 
-        given = {"task": (task, TASKS), "strategy": (strategy, STRATEGIES)}
-        objects = {key: chosen(each, known, key) for key, (each, known) in given.items() if each is not None}
+        objects = {
+            **({} if task is None else {"task": chosen(task, TASKS, "task")}),
+            **({} if strategy is None else {"strategy": chosen(strategy, STRATEGIES, "strategy")}),
+        }
         return verify(self, objects=objects)
 
     def _repr_html_(self) -> str:

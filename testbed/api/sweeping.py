@@ -151,7 +151,7 @@ def _file_of(profile: Profile, folder: Path) -> Path:
         if isinstance(name, ObjectName):
             problem = f"{what}={name}: is a Python object, and a sweep starts its runs from a profile"
             raise UserError(
-                f"{problem}; write its class to a module, or call run(…, seed=…) in a loop and compare([…])"
+                f"{problem}; write its class to a module, or call run(…) in a loop, and compare([…])"
             )
     place, text = folder / "profile.toml", tomli_w.dumps(as_table(experiment))
     try:

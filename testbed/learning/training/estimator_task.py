@@ -168,7 +168,7 @@ class EstimatorTask(Task):
 
     def _targets(self, part: Subset, samples: Indices) -> npt.NDArray[Any]:
         targets = self._train_targets if part is self._data.train else self._test_targets
-        found = targets[samples].reshape(len(samples))
+        found: npt.NDArray[Any] = targets[samples].reshape(len(samples))
         return found.astype(np.float64) if self._classes is None else found
 
 
