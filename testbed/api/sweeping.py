@@ -150,9 +150,7 @@ def _file_of(profile: Profile, folder: Path) -> Path:
     for what, name in (("task", experiment.task_name), ("strategy", experiment.strategy_name)):
         if isinstance(name, ObjectName):
             problem = f"{what}={name}: is a Python object, and a sweep starts its runs from a profile"
-            raise UserError(
-                f"{problem}; write its class to a module, or call run(…) in a loop, and compare([…])"
-            )
+            raise UserError(f"{problem}; write its class to a module, or call run(…) in a loop, and compare([…])")
     place, text = folder / "profile.toml", tomli_w.dumps(as_table(experiment))
     try:
         if not place.exists():

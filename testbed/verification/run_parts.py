@@ -76,8 +76,10 @@ def assemble(run: StoredRun, objects: Mapping[str, Named]) -> RunParts:
     task = setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name)
     with setup.as_profile_errors(experiment.name):
         opened = task.open(setup.setting(experiment))
+    if not differences(meta):  # elsewhere, generated data may be rounded differently
+        resuming.check_data(run.path, experiment, meta.calibration.data_sha256, opened.data_sha256)
     if meta.calibration.task_digest and opened.digest() != meta.calibration.task_digest:
-        problem = "has other data, another partition or another first model than that of the run"
+        problem = "has other data, another split or another first model than that of the run"
         raise UserError(f"{run.path}: task={experiment.task_name} {problem}; make it as it was made for the run")
     return RunParts(experiment=experiment, devices=tuple(fleet.concrete(experiment, meta.calibration)), task=opened)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from testbed.common.errors import ProfileError
-from testbed.common.parameters import Named, ParameterError, build, param
+from testbed.common.parameters import Named, ParameterError, as_table, build, param
+from testbed.learning.data.data_digest import data_digest
 from testbed.learning.data.dataset import DataSet
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.setting import Setting
@@ -49,7 +51,21 @@ class ScikitLearn(Recipe):
         shards, test = self.partition(data, setting)
         seed = int(np.random.SeedSequence([setting.model_seed, 4]).generate_state(1)[0])
         estimator = FlatEstimator(self.estimator, self.parameters, seed)
-        return EstimatorTask(estimator=estimator, place=self.estimator, data=data, shards=shards, test=test)
+        task = EstimatorTask(estimator=estimator, place=self.estimator, data=data, shards=shards, test=test)
+        task.data_sha256 = data_digest(data)
+        return task
+
+    def located(self, folder: Path) -> Self:
+        source = self._source()
+        located = source.located(folder)
+        if located == source:
+            return self
+        name, _ = name_and_parameters(self.data_from)
+        own = {key: item for key, item in as_table(located).items() if key not in _OURS}
+        return replace(self, data_from={"name": name, **own})
+
+    def data_state(self) -> str:
+        return self._source().data_state()
 
     def _source(self) -> Recipe:
         """Return the task that has the data. Raises ParameterError."""

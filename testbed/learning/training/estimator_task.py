@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -149,9 +149,6 @@ class EstimatorTask(Task):
         others = scores.copy()
         others[own] = -np.inf
         return np.maximum(0.0, 1 - (scores[own] - others.max(axis=1)))
-
-    def contents(self) -> Iterable[object]:
-        return [each for part in (self._data.train, self._data.test) for each in (part.inputs, part.targets)]
 
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:
         shapes = self._flat.shapes

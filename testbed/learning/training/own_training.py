@@ -10,15 +10,13 @@ Theory of operation
     jobs of all devices would draw the same numbers, or different ones each time.
 
     A device is one process with one thread on one core. Threads and processes are refused at the line that starts
-    them: processes by an audit hook, threads by their class, because Python 3.11 has no audit event for them. Threads
-    that a library starts in another way are noticed after the step.
+    them: processes by an audit hook, threads by their class, because Python 3.11 has no audit event for them.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-import os
 import random
 import signal
 import sys
@@ -104,11 +102,9 @@ class CheckedSteps:
 
     def compute(self, step: Callable[[], Any]) -> Any:
         """Compute a step: refuse threads, processes and other seeds, and interrupt it when it does not end."""
-        threads, before = torch.get_num_threads(), _thread_count()
+        threads = torch.get_num_threads()
         with _GUARD, _limited(self._patience):
             result = step()
-        if _thread_count() > before:
-            raise OwnTrainingError(f"{self._place} has started a thread; {_ALONE}")
         if torch.initial_seed() != self._seed:
             raise OwnTrainingError(f"{self._place} seeds torch; leave that out: each job has a seed of its own")
         if torch.get_num_threads() != threads:
@@ -137,10 +133,6 @@ def _loss(value: object, place: str) -> float:
         return float(value.detach() if isinstance(value, torch.Tensor) else value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise OwnTrainingError(f"{place} gave {type(value).__name__} as a loss; it must be a number") from None
-
-
-def _thread_count() -> int:
-    return len(os.listdir("/proc/self/task"))
 
 
 class _Guard:

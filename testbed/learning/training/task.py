@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -44,6 +44,10 @@ class Task(ABC):
     """Whether :meth:`train` is defined. If not, devices train its network by the optimiser of the profile."""
     place: str = ""
     """File, line and name of its training, for messages."""
+    data_sha256: str = ""
+    """Of its data; empty if that is not known."""
+    work: float = 1.0
+    """How many times the FLOPs of the network for which the catalogue of devices has speeds."""
 
     @property
     @abstractmethod
@@ -67,12 +71,12 @@ class Task(ABC):
     def evaluate(self, vector: Vector) -> dict[str, float]:
         """Return the loss and the other metrics of a model on the test data."""
 
-    def check(self, job: Job) -> None:  # noqa: B027  most tasks can train by all keys
-        """Raise ParameterError, with the key of ``[training]``, if it cannot train by one."""
-
     def train(self, job: VectorJob) -> Generator[float, None, Vector]:
         """Train: yield the loss of each step of the job, and return the new model."""
         raise NotImplementedError
+
+    def check(self, job: Job) -> None:  # noqa: B027  most tasks can be trained by every job
+        """Raise UserError if the devices cannot train by this job."""
 
     def flops(self) -> tuple[int, int]:
         """Return the FLOPs of one sample (a multiplication and an addition are two): forward, and training.
@@ -81,16 +85,12 @@ class Task(ABC):
         """
         return 0, 0
 
-    def contents(self) -> Iterable[object]:
-        """Return the data, as far as it is in arrays."""
-        return ()
-
     def digest(self) -> str:
         """Return a hash of the first model, the partition and the data."""
         found = hashlib.sha256(self.initial().tobytes())
-        for part in (*self.shards, *self.contents()):
-            if isinstance(part, np.ndarray):
-                found.update(np.ascontiguousarray(part).data)
+        for shard in self.shards:
+            found.update(np.ascontiguousarray(shard).data)
+        found.update(self.data_sha256.encode())
         return found.hexdigest()
 
     @abstractmethod
