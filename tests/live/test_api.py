@@ -102,11 +102,11 @@ def test_a_class_of_a_script_is_a_strategy(tmp_path: Path) -> None:
     call = f"print(run({SMALL!r}, strategy=Half, seconds=2, report=False, quiet=True).summary.strategy)"
     guarded = f'{OWN}\nif __name__ == "__main__":\n    from testbed import run\n\n    {call}\n'
     ended = script(tmp_path, guarded)
-    assert (ended.returncode, ended.stdout) == (0, "script:Half\n"), ended.stderr
+    assert (ended.returncode, ended.stdout) == (0, "__main__:Half\n"), ended.stderr
 
 
 def test_a_script_that_starts_runs_when_it_is_imported_is_refused(tmp_path: Path) -> None:
-    call = f"from testbed import run\n\nrun({SMALL!r}, strategy=Half, seconds=2, quiet=True)"
+    call = f"from testbed import run\n\nrun({SMALL!r}, strategy='script:Half', seconds=2, quiet=True)"
     ended = script(tmp_path, f"{OWN}\n{call}\n")
     assert ended.returncode == 1
     assert 'put the code that starts runs under if __name__ == "__main__":' in ended.stderr

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from testbed.common.by_value import snapshot
-from testbed.common.by_value.snapshot import Snapshot
+from testbed.common.by_value.snapshot import ObjectSnapshot
 
 _RECEIVED: dict[str, Any] = {}
 """Digest → object that this process, or the template that it was forked from, has loaded."""
@@ -26,9 +26,9 @@ class ObjectName(str):
     """``module:Class`` of an object, and the object: a task, or the class of a strategy."""
 
     value: Any
-    _snapshot: Snapshot | None
+    _snapshot: ObjectSnapshot | None
 
-    def __new__(cls, name: str, value: Any, taken: Snapshot | None = None) -> Self:
+    def __new__(cls, name: str, value: Any, taken: ObjectSnapshot | None = None) -> Self:
         made = super().__new__(cls, name)
         made.value, made._snapshot = value, taken
         return made
@@ -37,7 +37,7 @@ class ObjectName(str):
     def found_class(self) -> type[Any]:
         return self.value if isinstance(self.value, type) else type(self.value)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ObjectSnapshot:
         """The object as it is at the first call. Raises NotPicklable."""
         if self._snapshot is None:
             self._snapshot = snapshot.take(self.value)
@@ -60,4 +60,4 @@ def receive(digest: str, descriptor: int) -> None:
 
 def received(name: str, digest: str) -> ObjectName:
     """Return a name with the object that this process has received."""
-    return ObjectName(name, _RECEIVED[digest], Snapshot(digest=digest, descriptor=-1))
+    return ObjectName(name, _RECEIVED[digest], ObjectSnapshot(digest=digest, descriptor=-1))

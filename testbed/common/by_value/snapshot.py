@@ -36,14 +36,14 @@ class NotPicklable(Exception):
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ObjectSnapshot:
     """A digest of its bytes, and the memory that has them; −1 if another process has it."""
 
     digest: str
     descriptor: int
 
 
-def take(value: Any) -> Snapshot:
+def take(value: Any) -> ObjectSnapshot:
     """Write an object into memory of its own. Raises NotPicklable."""
     import cloudpickle
 
@@ -62,7 +62,7 @@ def take(value: Any) -> Snapshot:
             file.write(part)
             digest.update(part)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-    made = Snapshot(digest=digest.hexdigest(), descriptor=descriptor)
+    made = ObjectSnapshot(digest=digest.hexdigest(), descriptor=descriptor)
     weakref.finalize(made, os.close, descriptor)
     return made
 

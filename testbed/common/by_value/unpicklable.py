@@ -14,14 +14,21 @@ _DEEPEST = 12
 
 def place_of_problem(value: Any, name: str) -> tuple[str, str]:
     """Return where the innermost part is that cannot be written, such as ``task.loader.file``, and its type."""
-    seen: set[int] = set()
-    for _ in range(_DEEPEST):
-        seen.add(id(value))
-        found = next(((text, part) for text, part in _parts(value) if id(part) not in seen and _fails(part)), None)
-        if found is None:
-            break
-        name, value = name + found[0], found[1]
-    return name, type(value).__name__
+    return _search(value, name, {id(value)}, _DEEPEST) or (name, type(value).__name__)
+
+
+def _search(value: Any, name: str, seen: set[int], depth: int) -> tuple[str, str] | None:
+    """Return the same below a value that cannot be written; None if that is only because of a part that was seen."""
+    failing = [(text, part) for text, part in _parts(value) if _fails(part)] if depth else []
+    if not failing:
+        return name, type(value).__name__
+    for text, part in failing:
+        if id(part) not in seen:
+            seen.add(id(part))
+            found = _search(part, name + text, seen, depth - 1)
+            if found is not None:
+                return found
+    return None
 
 
 def _fails(value: Any) -> bool:

@@ -148,7 +148,8 @@ class EstimatorTask(Task):
             return np.maximum(0.0, 1 - (2 * targets - 1) * scores)
         others = scores.copy()
         others[own] = -np.inf
-        return np.maximum(0.0, 1 - (scores[own] - others.max(axis=1)))
+        hinge: Floats = np.maximum(0.0, 1 - (scores[own] - others.max(axis=1)))
+        return hinge
 
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:
         shapes = self._flat.shapes
