@@ -17,8 +17,10 @@ Theory of operation
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import hashlib
+import io
 import mmap
 import os
 import struct
@@ -47,19 +49,26 @@ def take(value: Any) -> ObjectSnapshot:
     """Write an object into memory of its own. Raises NotPicklable."""
     import cloudpickle
 
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        """Writes the one value by which fields of dataclasses are compared by name: a copy would not be the same."""
+
+        def reducer_override(self, obj: Any) -> Any:
+            return "MISSING" if obj is dataclasses.MISSING else super().reducer_override(obj)
+
     buffers: list[Any] = []
+    file = io.BytesIO()
     try:
-        text = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        Pickler(file, protocol=5, buffer_callback=buffers.append).dump(value)
     except Exception as error:
         raise NotPicklable(" ".join(f"{error}".split()) or type(error).__name__) from error
-    parts = [memoryview(text), *(buffer.raw() for buffer in buffers)]
+    parts = [file.getbuffer(), *(buffer.raw() for buffer in buffers)]
     descriptor, digest = os.memfd_create("edgebed-object", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), hashlib.sha256()
-    with os.fdopen(os.dup(descriptor), "wb") as file:
+    with os.fdopen(os.dup(descriptor), "wb") as memory:
         for number in (len(parts), *(len(part) for part in parts)):
-            file.write(_NUMBER.pack(number))
+            memory.write(_NUMBER.pack(number))
         for part in parts:
-            file.write(bytes(-file.tell() % _ALIGNED))
-            file.write(part)
+            memory.write(bytes(-memory.tell() % _ALIGNED))
+            memory.write(part)
             digest.update(part)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     made = ObjectSnapshot(digest=digest.hexdigest(), descriptor=descriptor)

@@ -8,6 +8,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from testbed.api import experiments
 from testbed.api.own_classes import chosen
 from testbed.common.by_value import object_name, snapshot
 from testbed.common.by_value.object_name import ObjectName
+from testbed.common.parameters import param, parameter_of
 from testbed.errors import UserError
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import TASKS
@@ -74,6 +76,18 @@ def test_a_snapshot_does_not_change_with_the_object_and_cannot_be_written() -> N
     assert snapshot.take(task).digest != before.digest
     with pytest.raises(PermissionError):
         os.pwrite(before.descriptor, b"x", 0)
+
+
+def test_a_dataclass_keeps_its_fields_and_their_defaults() -> None:
+    @dataclass(kw_only=True)
+    class Own:
+        share: float = param(0.5, "of an update")
+
+        def data(self, setting: Setting) -> DataSet:
+            part = Subset(inputs=np.full((2, 2), parameter_of(type(self), "share").default), targets=np.zeros(2))
+            return DataSet(train=part, test=part)
+
+    assert in_another_process(Own(share=0.25)) == 2.0
 
 
 def test_a_name_keeps_its_object_when_tables_are_copied_and_finds_it_again_by_its_digest() -> None:
