@@ -49,7 +49,8 @@ MAY_IMPORT = {
     "testbed.learning.splits": "testbed.common testbed.learning.data",
     "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.models testbed.learning.splits"
     " testbed.learning.own_data testbed.learning.training testbed.profile",
-    "testbed.learning.training": "testbed.common testbed.learning.data testbed.learning.models testbed.wire",
+    "testbed.learning.training": "testbed.common testbed.common.finders testbed.learning.data"
+    " testbed.learning.models testbed.wire",
     # the aggregator
     "aggregator": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategy": "testbed.history.events testbed.wire",
@@ -75,8 +76,8 @@ MAY_IMPORT = {
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
     " testbed.traces testbed.wire",
-    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.training"
-    " testbed.profile testbed.wire",
+    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.data"
+    " testbed.learning.training testbed.profile testbed.wire",
     "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.emulation"
     " testbed.history testbed.profile testbed.wire",
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"

@@ -61,7 +61,8 @@ def _check_complete(run: StoredRun, found: TraceOutline) -> None:
     if found.header is None:
         raise UserError(f"{run.trace}: has no header; restore it from a copy, or run the experiment again")
     if found.stopped is None:
-        raise UserError(f"{run.path}: its trace has no end: the run was killed, or goes on; resume it, or run it again")
+        why = "the run failed, was killed, or goes on"
+        raise UserError(f"{run.path}: its trace has no end: {why}; resume it, or run it again")
     if not found.stopped.model or (found.has_heads and not found.adopted):
         missing = "when cluster heads received their models" if found.stopped.model else "the hash of its final model"
         raise UserError(
