@@ -52,7 +52,6 @@ _LEAD_SECONDS = 0.05
 """An update is sent so many host seconds before it is due: more than the transport and a busy core need."""
 _AHEAD_SECONDS = 0.1
 """A step may be computed so many host seconds early: more than one time slice on a crowded core."""
-_WARM_UP_STEPS = 2
 _WARM_UP_SAMPLES = 512
 """The largest step of a warm-up. A larger one goes through the network in pieces, which use the same pages."""
 _GOLDEN = 0.6180339887
@@ -147,7 +146,7 @@ class DeviceProcess:
     def run(self) -> None:
         """Run from the warm-up to the last heartbeat."""
         spec = self._config.spec
-        if spec.throttle == "pace":
+        if spec.throttle == "pace" and self._task.warm_up_steps:
             self._warm_up()
         clock = self._join() if self._wait_to_rejoin() else None
         if clock is not None:
@@ -164,7 +163,7 @@ class DeviceProcess:
     def _warm_up(self) -> None:
         """Compute some steps: the first ones after a fork cause page faults, and would miss their deadlines."""
         batch = min(self._config.job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
-        job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0, batch=batch)
+        job = replace(self._config.job, steps=self._task.warm_up_steps, epochs=0, batch=batch)
         for _ in _Training(self._config, self._task).begin(job, self._task.initial(), 0, JobTickets(0, 0)):
             pass
 

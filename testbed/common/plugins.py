@@ -55,10 +55,15 @@ class Catalogue(dict[str, type[T]]):
         return "" if _has_its_fields(found) else f"put @dataclass above {name}, for its parameters"
 
 
-def _imported(place: str, name: str, source: str, key: str) -> ModuleType:
+def user_module(place: str) -> ModuleType:
+    """Import a module of a user's, which is found in the folders of ``user_modules.FINDER``, too."""
     user_modules.FINDER.allow(place)
+    return importlib.import_module(place)
+
+
+def _imported(place: str, name: str, source: str, key: str) -> ModuleType:
     try:
-        return importlib.import_module(place)
+        return user_module(place)
     except ModuleNotFoundError as error:
         searched = "searched in this folder and in that of the profile"
         where = searched if place.startswith(error.name or place) else f"which {place} imports"

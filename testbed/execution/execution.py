@@ -128,6 +128,8 @@ def _run_processes(
                 if survey is not None:
                     plan = _admit(run, survey, roles)
                     folder.write_profile(replace(run.experiment, dilation=plan.dilation))
+                    for note in survey.notes:
+                        run.say(note)
                     run.say(f"core plan: {plan.core_plan}")
                     run.say(plan_text.demand(plan))
                     if survey.is_remembered:

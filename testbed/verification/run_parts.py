@@ -67,7 +67,7 @@ def assemble(run: StoredRun) -> RunParts:
         raise UserError(f"{run.path}: has no profile.toml; restore it from a copy, or run the experiment again")
     user_modules.FINDER.search_in(Path.cwd(), resuming.source(run.path).parent)
     assert meta.calibration is not None
-    task = setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name)
+    task = setup.entry(experiment.task_name, experiment.task_parameters, experiment.name)
     with setup.as_profile_errors(experiment.name):
         opened = task.open(setup.setting(experiment))
     return RunParts(experiment=experiment, devices=tuple(fleet.concrete(experiment, meta.calibration)), task=opened)

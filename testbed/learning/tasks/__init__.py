@@ -2,13 +2,15 @@
 
 from testbed.common.plugins import Catalogue
 from testbed.learning.tasks.digits import Digits
+from testbed.learning.tasks.flower_project import FlowerApp
 from testbed.learning.tasks.image_tasks import Cifar10, FashionMnist, Femnist, Mnist
 from testbed.learning.tasks.linear_tasks import Regression, Svm
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.shakespeare_task import Shakespeare
 from testbed.learning.tasks.synthetic import Synthetic
+from testbed.learning.tasks.task_entry import TaskEntry
 
-TASKS: Catalogue[Recipe] = Catalogue(
+TASKS: Catalogue[TaskEntry] = Catalogue(
     Recipe,
     {
         "digits": Digits,
@@ -20,6 +22,7 @@ TASKS: Catalogue[Recipe] = Catalogue(
         "synthetic": Synthetic,
         "regression": Regression,
         "svm": Svm,
+        "flower": FlowerApp,
     },
 )
-"""Name in a profile → class."""
+"""Name in a profile → class. A user's own task is a Recipe."""

@@ -7,7 +7,7 @@ here imports torch: the launcher lists, checks and partitions without it.
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,6 +21,7 @@ from testbed.learning.splits import SPLITS, checked
 from testbed.learning.splits.split import Split
 from testbed.learning.tasks import checking, items
 from testbed.learning.tasks.setting import Setting
+from testbed.learning.tasks.task_entry import TaskEntry
 from testbed.profile.schema import name_and_parameters
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Recipe(ABC):
+class Recipe(TaskEntry):
     """A task before its data is loaded; its fields are its parameters."""
 
     split: Named = param(
@@ -122,6 +123,9 @@ class Recipe(ABC):
             own=self.train if self.trains_itself() else None,
             local_buffers=self.buffers == "local",
         )
+
+    def check(self, setting: Setting) -> None:
+        self.partition(self.dataset(setting), setting)
 
     def dataset(self, setting: Setting) -> DataSet:
         """Return the checked data as arrays. Raises UserError."""

@@ -46,16 +46,16 @@ class OwnTrainingError(Exception):
 
 def checked_steps(own: OwnTraining, local: LocalJob) -> Iterator[float]:
     """Yield the losses of a job. Raises OwnTrainingError, or what the user's code raises."""
-    _seed(int(local.rng.integers(2**32)))
+    seed_generators(int(local.rng.integers(2**32)))
     steps, place = local.job.steps_over(len(local.samples)), function_place(own)
-    produced = _guarded(lambda: own(local))
+    produced = guarded(lambda: own(local))
     if not isinstance(produced, (Iterator, types.GeneratorType)):
         if not local.job.whole:
             raise OwnTrainingError(f"{place} returned instead of yielding the loss of each step")
         yield _loss(produced, place)
         return
     count = 0
-    while (loss := _guarded(lambda: next(produced, _END))) is not _END:
+    while (loss := guarded(lambda: next(produced, _END))) is not _END:
         count += 1
         if count > steps:
             raise OwnTrainingError(
@@ -83,7 +83,7 @@ def check_result(vector: object, size: int, place: str) -> None:
         )
 
 
-def _seed(seed: int) -> None:
+def seed_generators(seed: int) -> None:
     """Seed the generators that code usually draws from, so that a job that is computed again has the same result."""
     torch.default_generator.manual_seed(seed)
     np.random.seed(seed)
@@ -106,9 +106,9 @@ def function_place(own: Callable[..., object]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}: {name}" if code is not None else name
 
 
-def _guarded(compute: Callable[[], Any]) -> Any:
-    """Compute a step: refuse threads and processes, and interrupt it when it does not end."""
-    with _watched(), _limited():
+def guarded(compute: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """Compute a step: refuse threads and processes, and interrupt it after ``patience`` CPU seconds."""
+    with _watched(), _limited(patience):
         return compute()
 
 
@@ -134,16 +134,16 @@ def _audit(event: str, _: tuple[object, ...]) -> None:
 
 
 @contextmanager
-def _limited() -> Generator[None, None, None]:
+def _limited(patience: float) -> Generator[None, None, None]:
     """Raise OwnTrainingError in the line that is executed when the time is over."""
-    before = signal.signal(signal.SIGPROF, _too_long)
-    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+
+    def too_long(*_: object) -> None:
+        raise OwnTrainingError(f"a step of local training has not ended after {patience:g} s of computing")
+
+    before = signal.signal(signal.SIGPROF, too_long)
+    signal.setitimer(signal.ITIMER_PROF, patience)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-
-
-def _too_long(*_: object) -> None:
-    raise OwnTrainingError(f"a step of local training has not ended after {PATIENCE:g} s of computing")

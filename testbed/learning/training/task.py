@@ -43,6 +43,12 @@ class Task(ABC):
     """Whether :meth:`train` is defined. If not, devices train its network by the optimiser of the profile."""
     place: str = ""
     """File, line and name of its training, for messages."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the task, in sentences."""
+    step_sizes: tuple[int, ...] | None = None
+    """The samples that a step may have, if a device cannot train on fewer than all it has; None: any number."""
+    warm_up_steps: int = 2
+    """Steps that a device computes before the run begins."""
 
     @property
     @abstractmethod
@@ -52,6 +58,10 @@ class Task(ABC):
     @property
     @abstractmethod
     def training_samples(self) -> int: ...
+
+    def device_of(self, samples: int) -> int:
+        """Return the device whose number of samples is the nearest."""
+        return min(range(len(self.shards)), key=lambda device: abs(len(self.shards[device]) - samples))
 
     @property
     def labels(self) -> list[tuple[int, ...]] | None:

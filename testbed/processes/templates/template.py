@@ -167,11 +167,12 @@ def _load_others(request: TemplateRequest) -> None:
 def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
-        task = setup.recipe(request.task, request.parameters, request.source).open(setting)
-    # torch imports and allocates lazily: a full step here makes the first step of each device fast
-    job = replace(request.job, steps=1, epochs=0, batch=32, proximal=0.1)
-    for _ in _steps(task, task.shards[0], job):
-        pass
+        task = setup.entry(request.task, request.parameters, request.source).open(setting)
+    if task.step_sizes is None:
+        # torch imports and allocates lazily: a full step here makes the first step of each device fast
+        job = replace(request.job, steps=1, epochs=0, batch=32, proximal=0.1)
+        for _ in _steps(task, task.shards[0], job):
+            pass
     return task
 
 
@@ -214,6 +215,7 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks
         update_seconds=times.update_seconds,
         crowd=request.crowd,
         device_bytes=times.device_bytes,
+        notes=task.notes,
         governor=governor(),
         pressure=meter.share,
         measured_at=times.measured_at,
@@ -232,7 +234,7 @@ def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[st
     return {
         "torch": str(torch.__version__),
         "task": request.task,
-        "code": "" if request.task in TASKS else _code_of(request),
+        "code": _code_of(request),
         "parameters": request.parameters,
         "size": task.size,
         "devices": request.devices,
@@ -244,11 +246,19 @@ def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[st
 
 
 def _code_of(request: TemplateRequest) -> str:
-    """Return the modules beside a user's own task as text: the same name may stand for another network tomorrow."""
-    module = sys.modules[TASKS.find(request.task, request.source, "task").__module__]
-    if module.__file__ is None:  # a class of a notebook has no file
-        return f"unknown at {survey_memory.now()}"
-    folder = Path(module.__file__).parent
+    """Return a user's modules as text: the same name may stand for another network tomorrow.
+
+    Empty for our own tasks.
+    """
+    entry = TASKS.find(request.task, request.source, "task")
+    folder = entry.code_of(request.parameters)
+    if folder is None and request.task in TASKS:
+        return ""
+    if folder is None:
+        module = sys.modules[entry.__module__]
+        if module.__file__ is None:  # a class of a notebook has no file
+            return f"unknown at {survey_memory.now()}"
+        folder = Path(module.__file__).parent
     files = {str(file) for each in list(sys.modules.values()) if (file := getattr(each, "__file__", None))}
     beside = sorted(file for file in files if Path(file).is_relative_to(folder) and file.endswith(".py"))
     return "\n".join(Path(file).read_text(encoding="utf-8", errors="replace") for file in beside)
@@ -309,17 +319,24 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
         measured_at=survey_memory.now(),
         flops_forward=forward,
         flops_training=training,
-        steps=calibration.measure(steps, largest, request.crowd, meter) if request.crowd else (),
+        steps=calibration.measure(steps, largest, request.crowd, meter, task.step_sizes) if request.crowd else (),
         evaluation_seconds=evaluation,
         metrics=tuple(metrics),
-        device_bytes=unique_memory.measure(steps, min(largest, _PIECE_SAMPLES)),
+        device_bytes=unique_memory.measure(steps, min(largest, _PIECE_SAMPLES))
+        if task.step_sizes is None
+        else unique_memory.measure(lambda _: steps(max(task.step_sizes or ())), 1),
     )
 
 
-def _steps(task: Task, shard: npt.NDArray[np.int64], job: Job) -> Iterator[float]:
+def _steps_of(task: Task, device: int, job: Job) -> Iterator[float]:
+    """Yield steps without end that are as large as those of a device."""
+    return _steps(task, task.shards[device], replace(job, steps=1_000_000, epochs=0, whole=False), device)
+
+
+def _steps(task: Task, shard: npt.NDArray[np.int64], job: Job, device: int = 0) -> Iterator[float]:
     from devices.compute.job_steps import training
     from testbed.learning.training.task import VectorJob
 
     rng = np.random.default_rng(0)
-    work = VectorJob(base=task.initial(), job=job, device=0, number=0, samples=shard, rng=rng, memory={})
+    work = VectorJob(base=task.initial(), job=job, device=device, number=0, samples=shard, rng=rng, memory={})
     return training(task, work)
