@@ -8,14 +8,16 @@ device keeps those of its own last job, and the first job and the scores have th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from testbed.learning.flower.server_side import NamedArrays
 from testbed.learning.training.own_training import OwnTrainingError
 from testbed.wire.messages import Vector
+
+NamedArrays: TypeAlias = dict[str, npt.NDArray[Any]]
+"""The arrays of a model, in order. Flower's old API has no names: they are "0", "1", and so on."""
 
 
 class ArrayLayout:

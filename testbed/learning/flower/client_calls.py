@@ -11,10 +11,11 @@ from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 
+from testbed.learning.flower.array_layout import NamedArrays
 from testbed.learning.flower.message_identity import RUN, act_as
 from testbed.learning.flower.no_network import refused_connections
 from testbed.learning.flower.project_file import RunConfig
-from testbed.learning.flower.server_side import Content, NamedArrays, arrays_of
+from testbed.learning.flower.server_side import Content, arrays_of
 from testbed.learning.training.own_training import OwnTrainingError, guarded, seed_generators
 
 _LOSSES = ("train_loss", "train-loss", "loss")

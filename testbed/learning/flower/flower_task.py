@@ -12,9 +12,9 @@ import numpy.typing as npt
 from flwr.app import RecordDict
 
 from testbed.learning.data.dataset import Indices
-from testbed.learning.flower.array_layout import ArrayLayout
+from testbed.learning.flower.array_layout import ArrayLayout, NamedArrays
 from testbed.learning.flower.client_calls import Clients, Reply, seeded
-from testbed.learning.flower.server_side import NamedArrays, ServerSide, with_arrays
+from testbed.learning.flower.server_side import ServerSide, with_arrays
 from testbed.learning.training.task import Task, VectorJob
 from testbed.wire.messages import Vector
 

@@ -21,14 +21,13 @@ from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
 from testbed.common.finders.user_code import in_one_line
 from testbed.learning.flower import project_apps
-from testbed.learning.flower.array_layout import ArrayLayout
+from testbed.learning.flower.array_layout import ArrayLayout, NamedArrays
 from testbed.learning.flower.client_calls import Clients, seeded
 from testbed.learning.flower.flower_task import FlowerTask, Scoring
 from testbed.learning.flower.project_file import FlowerProject, RunConfig
 from testbed.learning.flower.server_run import run_server_app
 from testbed.learning.flower.server_side import (
     LegacyServer,
-    NamedArrays,
     ServerSide,
     get_parameters_content,
     numbered,
@@ -68,7 +67,7 @@ def open_project(request: OpeningRequest) -> FlowerTask:
             return _opened(request, client_app, server_app)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"Flower project {project.name}: {in_one_line(error)}") from error
 
 

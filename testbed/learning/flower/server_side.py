@@ -24,10 +24,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from flwr.common import EvaluateIns, FitIns, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.server import SimpleClientManager
 
+from testbed.learning.flower.array_layout import NamedArrays
 from testbed.learning.training.own_training import OwnTrainingError
 
-NamedArrays: TypeAlias = dict[str, npt.NDArray[Any]]
-"""The arrays of a model, in order. The old API has no names: they are "0", "1", and so on."""
 Content: TypeAlias = Any
 """A RecordDict with one ArrayRecord, whose arrays are exchanged for those of each job."""
 
