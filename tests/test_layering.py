@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "testbed.learning.splits": "testbed.common testbed.learning.data",
     "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.models testbed.learning.splits"
     " testbed.learning.training testbed.profile",
-    "testbed.learning.training": "testbed.learning.data testbed.learning.models testbed.wire",
+    "testbed.learning.training": "testbed.common testbed.learning.data testbed.learning.models testbed.wire",
     # the aggregator
     "aggregator": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategy": "testbed.history.events testbed.wire",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
+import traceback
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from devices.cluster.membership import Membership
@@ -15,6 +16,7 @@ from devices.compute.job_steps import steps_of_job
 from devices.compute.kept_memory import JobTickets, KeptMemory
 from devices.compute.quota import SignalQuota
 from devices.compute.trainer import Computation, Steps, Stepwise
+from devices.compute.trial_steps import trial_steps
 from devices.compute.worker import Worker
 from devices.device import Device
 from devices.device_config import GRAIN_SECONDS, DeviceConfig
@@ -26,6 +28,7 @@ from testbed.emulation.recorded import read_jobs
 from testbed.host.cores import settle, unpin
 from testbed.host.kernel import UsageMeter
 from testbed.host.quotas.cpu_quota import CpuQuota
+from testbed.learning.training.own_training import OwnTrainingError
 from testbed.learning.training.task import Task
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
 from testbed.wire.messages import (
@@ -146,7 +149,7 @@ class DeviceProcess:
     def run(self) -> None:
         """Run from the warm-up to the last heartbeat."""
         spec = self._config.spec
-        if spec.throttle == "pace" and self._task.warm_up_steps:
+        if spec.throttle == "pace":
             self._warm_up()
         clock = self._join() if self._wait_to_rejoin() else None
         if clock is not None:
@@ -162,10 +165,13 @@ class DeviceProcess:
 
     def _warm_up(self) -> None:
         """Compute some steps: the first ones after a fork cause page faults, and would miss their deadlines."""
-        batch = min(self._config.job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
-        job = replace(self._config.job, steps=self._task.warm_up_steps, epochs=0, batch=batch)
-        for _ in _Training(self._config, self._task).begin(job, self._task.initial(), 0, JobTickets(0, 0)):
-            pass
+        job, index = self._config.job, self._config.spec.index
+        samples = min(job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
+        try:
+            for _ in itertools.islice(trial_steps(self._task, job, samples, index), self._task.warm_up_steps):
+                pass
+        except OwnTrainingError:  # the first job will end the device, after the run has begun
+            traceback.print_exc()
 
     def _wait_to_rejoin(self) -> bool:
         """Wait for the moment of a rejoin, if there is one. Return False if the run ends before."""

@@ -67,7 +67,7 @@ def test_steps_of_a_job_are_calls_of_the_client(numbers: FlowerTask) -> None:
     losses, model = trained(numbers, 0, numbers.initial(), job=Job(steps=20, batch=0), memory=memory)
     assert len(losses) == 20
     assert losses[-1] < losses[0] / 5
-    assert np.allclose(model[:3], [1, -2, 0.5], atol=0.8)
+    assert np.allclose(model[:3], [1, -2, 0.5], atol=0.9)
     assert memory["arrays"]["3"] == 20  # type: ignore[index]
 
 

@@ -22,12 +22,12 @@ _CLIENTS: list[tuple[str, str]] = [
     ("return reply(msg, [model])", "returned no num-examples, the number of its samples; .* task.samples"),
     ("return reply(msg, [model], **{'num-examples': 0})", "returned 0 as num-examples"),
     ("return None", "returned NoneType; it must return a Message"),
-    ("threading.Thread(target=print).start()", r"client\.py:\d+, in train: OwnTrainingError: .* starts a thread"),
-    ("os.fork()", r"client\.py:\d+, in train: OwnTrainingError: local training forks"),
+    ("threading.Thread(target=print).start()", r"client\.py:\d+, in train: local training starts a thread"),
+    ("os.fork()", r"client\.py:\d+, in train: local training forks"),
     ("subprocess.run(['true'])", r"client\.py:\d+, in train: .* starts a process"),
     ("while True: pass", r"client\.py:\d+, in train: .* has not ended after 0.5 s of computing"),
     ("socket.create_connection(('example.org', 80))", r"connects to example.org:80, and a run has no network; .*disk"),
-    ("socket.socket().connect(('127.0.0.1', 9))", r"connects to \('127.0.0.1', 9\)"),
+    ("with socket.socket() as end: end.connect(('127.0.0.1', 9))", r"connects to \('127.0.0.1', 9\)"),
 ]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from flwr.app import RecordDict
 
-from testbed.learning.data.dataset import Indices
 from testbed.learning.flower.array_layout import ArrayLayout, NamedArrays
 from testbed.learning.flower.client_calls import Clients, Reply, seeded
 from testbed.learning.flower.server_side import ServerSide, with_arrays
@@ -91,11 +90,6 @@ class FlowerTask(Task):
         if len(state):
             job.memory[_STATE] = state
         return vector
-
-    def probe(self, samples: Indices) -> None:
-        device = self.device_of(len(samples))
-        model = self._layout.arrays(self.initial(), self._layout.local)
-        self._trained(device, 0, model, self._scoring.seed, RecordDict())
 
     def evaluate(self, vector: Vector) -> dict[str, float]:
         model = self._layout.arrays(vector, self._layout.local)

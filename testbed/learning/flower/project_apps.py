@@ -27,7 +27,7 @@ def load(project: FlowerProject, component: str, kind: type[Any]) -> Any:
         )
         raise UserError(f"{project.file}: {component}: {in_one_line(error, with_type=False)}; {remedy}") from None
     except (Exception, SystemExit) as error:  # noqa: BLE001  a project may fail in any way
-        raise UserError(f"{project.file}: {component} cannot be imported: {in_one_line(error)}") from None
+        raise UserError(f"{project.file}: {component} cannot be imported: {in_one_line(error)}") from error
     if not isinstance(found, kind):
         given = f"has no {name}" if found is None else f"{name} is a {type(found).__name__}"
         raise UserError(f"{project.file}: {component}: module {module} {given}; it must be a {kind.__name__}")

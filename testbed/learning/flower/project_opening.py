@@ -34,7 +34,7 @@ from testbed.learning.flower.server_side import (
     with_arrays,
 )
 from testbed.learning.flower.what_is_refused import check_client_app
-from testbed.learning.training.own_training import check_result
+from testbed.learning.training.own_training import OwnTrainingError, check_result
 
 _SLOW_SECONDS = 0.5
 _TELL_SECONDS = 5.0
@@ -68,7 +68,8 @@ def open_project(request: OpeningRequest) -> FlowerTask:
     except UserError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserError(f"Flower project {project.name}: {in_one_line(error)}") from error
+        text = in_one_line(error, with_type=not isinstance(error, OwnTrainingError))
+        raise UserError(f"Flower project {project.name}: {text}") from error
 
 
 def _opened(request: OpeningRequest, client_app: ClientApp, server_app: ServerApp) -> FlowerTask:

@@ -36,7 +36,9 @@ class FlowerApp(TaskEntry):
         10, "clients whose evaluation is a score, if the ServerApp has no evaluate function", at_least=1
     )
     accuracy: str = param("accuracy", "the project's name of the metric that is the accuracy")
-    patience: float = param(120.0, "CPU seconds after which a call of a client is interrupted", above=0)
+    patience: float = param(
+        120.0, "CPU seconds after which a call of the project is interrupted: a training, for instance", above=0
+    )
 
     def open(self, setting: Setting) -> Task:
         project = self._project()
@@ -70,6 +72,8 @@ class FlowerApp(TaskEntry):
         if job.batch:
             return "batch", "must be 0 for a Flower project: a step is one call of a client, with all its samples"
         usual = Job()
+        if job.patience != usual.patience:
+            return "patience", "has no effect on a Flower project; set task.patience, for every call of its apps"
         for field in fields(Job):
             if field.name not in _USED and getattr(job, field.name) != getattr(usual, field.name):
                 return field.name, "has no effect on a Flower project; set task.run_config, as the project reads it"
