@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 
 FLEET: list[dict[str, Any]] = [
     {"name": "fast", "count": 6, "profile": {"throttle": "pace", "seconds_per_sample": 0.002}, "link": "wifi"},
-    {"name": "slow", "count": 2, "profile": {"throttle": "pace", "seconds_per_sample": 0.006}, "link": "4g"},
+    {"name": "slow", "count": 2, "profile": {"throttle": "pace", "seconds_per_sample": 0.006}, "link": "lte"},
 ]
 SMALL: dict[str, Any] = {"devices": FLEET, "stop": {"versions": 16}, "training": {}}
 

@@ -7,7 +7,7 @@ import re
 
 from testbed.common.errors import UserError
 
-FIRST, LAST = (1, 27), (1, 41)
+FIRST, LAST = (1, 27), (1, 42)
 RANGE = f"{FIRST[0]}.{FIRST[1]} to {LAST[0]}.{LAST[1]}"
 INSTALL = f"pip install 'flwr>={FIRST[0]}.{FIRST[1]},<{LAST[0]}.{LAST[1] + 1}'"
 

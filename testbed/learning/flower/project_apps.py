@@ -26,7 +26,7 @@ def load(project: FlowerProject, component: str, kind: type[Any]) -> Any:
             else f"install it, or all that the project needs: pip install -e {project.folder}"
         )
         raise UserError(f"{project.file}: {component}: {in_one_line(error, with_type=False)}; {remedy}") from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a project may fail in any way
+    except (Exception, SystemExit) as error:
         raise UserError(f"{project.file}: {component} cannot be imported: {in_one_line(error)}") from error
     if not isinstance(found, kind):
         given = f"has no {name}" if found is None else f"{name} is a {type(found).__name__}"
