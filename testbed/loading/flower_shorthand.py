@@ -18,7 +18,7 @@ def expand_flower_task(table: TomlTable, folder: Path) -> None:
     """
     given = table.get("task")
     task: TomlTable = given if isinstance(given, dict) else {"name": given}
-    name, project = task.get("name"), task.get("project")
+    name, project = task.get("name"), task.get("project", ".")
     if not isinstance(name, str):
         return
     if name.startswith(_PREFIX):

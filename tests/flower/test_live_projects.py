@@ -16,6 +16,13 @@ from tests.live.runs import command, complete, complete_and_verify, write_profil
 
 pytestmark = pytest.mark.live
 
+
+@pytest.fixture(autouse=True)
+def own_folder_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The optimisers of torch import its compiler, which makes a folder."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+
+
 FLEET: list[dict[str, Any]] = [
     {"name": "fast", "count": 6, "profile": {"throttle": "pace", "seconds_per_sample": 0.002}, "link": "wifi"},
     {"name": "slow", "count": 2, "profile": {"throttle": "pace", "seconds_per_sample": 0.006}, "link": "lte"},
@@ -33,7 +40,6 @@ def test_a_project_runs_under_this_strategy_and_is_verified(project: str, strate
     survey = outcome.json("meta.json")["calibration"]
     assert "is replaced by the strategy of this profile" in survey["notes"][0]
     assert survey["device_bytes"] <= 20e6 + 2 * 4 * survey["parameters"]
-    assert "about the task" in (outcome.folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_project_with_state_is_verified_although_updates_are_lost_and_devices_restart(tmp_path: Path) -> None:
@@ -48,9 +54,12 @@ def test_a_project_with_state_is_verified_although_updates_are_lost_and_devices_
     assert outcome.of_kind(trace.Lost)
 
 
-def test_a_run_of_a_project_is_replayed(tmp_path: Path) -> None:
+def test_a_run_of_a_project_is_replayed_and_its_report_says_what_is_replaced(tmp_path: Path) -> None:
     task = f"flower:{PROJECTS / 'least_squares'}"
     first = complete_and_verify(write_profile(tmp_path, task=task, **SMALL))
+    page = command("report", str(first.folder))
+    assert page.returncode == 0, page.stderr
+    assert "about the task" in (first.folder / "report.html").read_text(encoding="utf-8")
     again = complete(
         write_profile(tmp_path, task=task, **SMALL), "--replay", str(first.folder), "--replay-mode", "strict"
     )

@@ -28,7 +28,7 @@ class Scoring:
     by_server: bool
     """By the evaluate function of the ServerApp; else by clients."""
     partitions: tuple[int, ...]
-    """The partitions whose clients evaluate."""
+    """The partitions whose clients evaluate; none if they cannot."""
     accuracy: str
     """The metric that is called accuracy."""
     seed: int
@@ -117,7 +117,9 @@ class FlowerTask(Task):
         for partition in self._scoring.partitions:
             content = with_arrays(self._server.evaluate_content(), model)
             reply = self._clients.call("evaluate", partition, content, seed=self._scoring.seed)
-            weight = reply.samples(self._server.weighted_by, self._who(partition))
+            weight = reply.metrics.get(self._server.weighted_by, 0.0)
+            if weight <= 0:  # an old client without an evaluate function tells so
+                continue
             for name, value in reply.metrics.items():
                 if name != self._server.weighted_by:
                     sums[name] = sums.get(name, 0.0) + weight * value

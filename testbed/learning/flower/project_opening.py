@@ -82,7 +82,7 @@ def _opened(request: OpeningRequest, client_app: ClientApp, server_app: ServerAp
     )
     layout = ArrayLayout(_initial(server, clients, seed))
     samples, seconds = _count(request, server, clients, layout, seed)
-    scoring = _scoring(request, server, layout, seed)
+    scoring = _scoring(request, server, client_app, layout, seed)
     return FlowerTask(
         clients=clients,
         server=server,
@@ -135,10 +135,14 @@ def _count(
     return given or found, longest
 
 
-def _scoring(request: OpeningRequest, server: ServerSide, layout: ArrayLayout, seed: int) -> Scoring:
+def _scoring(
+    request: OpeningRequest, server: ServerSide, client_app: ClientApp, layout: ArrayLayout, seed: int
+) -> Scoring:
     model = layout.arrays(layout.initial(), layout.local)
     by_server = seeded(seed, lambda: server.evaluate(model), request.project.folder, request.patience) is not None
-    count = min(request.evaluated_clients, request.devices)
+    # Flower itself finds out only when it calls the function
+    can_evaluate = client_app._call is not None or "evaluate.default" in client_app._registered_funcs
+    count = min(request.evaluated_clients, request.devices) if can_evaluate else 0
     rng = np.random.default_rng([request.data_seed, 7])
     partitions = np.sort(rng.choice(request.devices, count, replace=False)).tolist()
     return Scoring(by_server=by_server, partitions=tuple(partitions), accuracy=request.accuracy, seed=seed)
@@ -152,6 +156,8 @@ def _notes(
     yield f"Flower project {request.project.name}: {strategy} replaced by the strategy of this profile"
     if scoring.by_server:
         yield "scores: by the evaluate function of its ServerApp"
+    elif not scoring.partitions:
+        yield "scores: none, because neither its ServerApp nor its ClientApp evaluates"
     else:
         count = len(scoring.partitions)
         which = "all" if count == request.devices else f"{count} of the"

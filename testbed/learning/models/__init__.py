@@ -16,6 +16,8 @@ class Network:
     outputs: int
     """Number of outputs for one sample."""
     parameters: int
+    buffers: int = 0
+    """Floating-point numbers in buffers, which are part of the model, too (``task.buffers``)."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Arguments of its builder, with the values for which the figures above are true."""
 
@@ -46,6 +48,46 @@ NETWORKS = {
         outputs=1,
         parameters=11,
         sizes={"inputs": 10},
+    ),
+    "small-cnn-bn": Network(
+        title="small CNN for 8×8 images, with batch normalisation",
+        inputs=(1, 8, 8),
+        outputs=10,
+        parameters=6_186,
+        buffers=96,
+    ),
+    "resnet18": Network(
+        title="ResNet-18 for 32×32 images, with group normalisation",
+        inputs=(3, 32, 32),
+        outputs=10,
+        parameters=11_173_962,
+    ),
+    "resnet18-bn": Network(
+        title="ResNet-18 for 32×32 images, with batch normalisation",
+        inputs=(3, 32, 32),
+        outputs=10,
+        parameters=11_173_962,
+        buffers=9_600,
+    ),
+    "mobilenet": Network(
+        title="small network of inverted residuals as in MobileNetV2, with group normalisation",
+        inputs=(3, 32, 32),
+        outputs=10,
+        parameters=96_650,
+    ),
+    "mobilenet-bn": Network(
+        title="small network of inverted residuals as in MobileNetV2, with batch normalisation",
+        inputs=(3, 32, 32),
+        outputs=10,
+        parameters=96_650,
+        buffers=4_160,
+    ),
+    "tiny-transformer": Network(
+        title="next character, by a transformer of two layers",
+        inputs=(80,),
+        outputs=80,
+        parameters=110_336,
+        sizes={"classes": 80},
     ),
 }
 """Name in a profile → network."""

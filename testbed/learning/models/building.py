@@ -7,7 +7,15 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from testbed.learning.models import image_networks, linear_networks, perceptron, text_networks
+from testbed.learning.models import (
+    image_networks,
+    linear_networks,
+    mobilenet,
+    perceptron,
+    resnet,
+    text_networks,
+    transformer,
+)
 
 BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "small-cnn": image_networks.small_cnn,
@@ -22,6 +30,12 @@ BUILDERS: dict[str, Callable[..., nn.Module]] = {
     "mlp": perceptron.mlp,
     "char-lstm": text_networks.CharLSTM,
     "linear": linear_networks.linear,
+    "small-cnn-bn": image_networks.small_cnn_bn,
+    "resnet18": resnet.resnet18,
+    "resnet18-bn": resnet.resnet18_bn,
+    "mobilenet": mobilenet.mobilenet,
+    "mobilenet-bn": mobilenet.mobilenet_bn,
+    "tiny-transformer": transformer.TinyTransformer,
 }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.common.parameters import param
-from testbed.learning.flower import flower_version, no_network, project_file
+from testbed.learning.flower import flower_version, project_file
 from testbed.learning.flower.project_file import FlowerProject
 from testbed.learning.tasks.setting import Setting
 from testbed.learning.tasks.task_entry import TaskEntry
@@ -25,7 +25,10 @@ _USED = ("steps", "epochs", "batch", "lr")
 class FlowerApp(TaskEntry):
     """A Flower project (flwr): its ClientApp trains, its ServerApp gives the first model and the messages."""
 
-    project: str = param(meaning="the folder of the project, with its pyproject.toml; task = 'flower:PATH' is short")
+    project: str = param(
+        ".",
+        "the folder of the project, with its pyproject.toml, from that of the profile; 'flower:PATH' is short for it",
+    )
     run_config: dict[str, Any] = param(
         default_factory=dict, meaning="other values for keys of [tool.flwr.app.config] of the project"
     )
@@ -42,6 +45,8 @@ class FlowerApp(TaskEntry):
 
     def open(self, setting: Setting) -> Task:
         project = self._project()
+        from testbed.learning.flower import no_network
+
         no_network.set_offline()
         from testbed.learning.flower.project_opening import OpeningRequest, open_project
 

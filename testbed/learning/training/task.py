@@ -80,6 +80,9 @@ class Task(ABC):
         """Train: yield the loss of each step of the job, and return the new model."""
         raise NotImplementedError
 
+    def check(self, job: Job) -> None:  # noqa: B027  most tasks can be trained by every job
+        """Raise UserError if the devices cannot train by this job."""
+
     def flops(self) -> tuple[int, int]:
         """Return the FLOPs of one sample (a multiplication and an addition are two): forward, and training.
 

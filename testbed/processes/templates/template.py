@@ -167,6 +167,7 @@ def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
         task = setup.entry(request.task, request.parameters, request.source).open(setting)
+    task.check(request.job)
     if task.warm_up_steps:
         next(_trials(task, replace(request.job, momentum=0.5, proximal=0.1))(_FIRST_SAMPLES))
     return task

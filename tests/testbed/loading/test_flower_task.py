@@ -73,6 +73,5 @@ def test_a_key_without_effect_is_refused(change: str, told: str, tmp_path: Path)
         load(tmp_path, 'task = "flower:mine"', change)
 
 
-def test_the_folder_must_be_given(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match=r"task\.project is missing: the folder of the project"):
-        load(tmp_path, 'task = "flower"')
+def test_without_a_path_the_project_is_in_the_folder_of_the_profile(tmp_path: Path) -> None:
+    assert load(tmp_path, 'task = "flower"').task_parameters["project"] == str(tmp_path.resolve())
