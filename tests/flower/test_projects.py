@@ -173,6 +173,13 @@ def test_a_server_without_a_strategy_is_learned_from_its_first_message(tmp_path:
 GOOD_ROUND = 'return reply(msg, [model + msg.content["config"]["server-round"]], **{"num-examples": 5})'
 
 
+def test_a_strategy_with_a_start_of_its_own_does_not_start(tmp_path: Path) -> None:
+    own = "FedAvg\n\nclass Own(FedAvg):\n    def start(self, *arguments):\n        1 / 0"
+    main = "Own().start(grid, ArrayRecord([np.zeros(3)]))"
+    task = open_project(write_project(tmp_path, main=main, strategy=own))
+    assert "its strategy Own is replaced" in task.notes[0]
+
+
 def test_what_a_server_does_after_its_rounds_is_not_done(tmp_path: Path) -> None:
     folder = write_project(tmp_path, main=f"{START}\n    open('saved', 'w').close()")
     open_project(folder)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord
 from flwr.serverapp import Grid, ServerApp
-from flwr.serverapp.strategy import FedAdagrad, Result
+from flwr.serverapp.strategy import FedAdagrad
 
 from torch_messages.task import everything, network, test
 
@@ -12,7 +12,7 @@ app = ServerApp()
 
 
 class Slower(FedAdagrad):
-    """FedAdagrad with a learning rate that is smaller every second round, and a ``start`` of its own."""
+    """FedAdagrad with a learning rate that is smaller every second round."""
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -20,9 +20,6 @@ class Slower(FedAdagrad):
         if server_round % 2 == 0:
             config["lr"] = config["lr"] * 0.9
         return super().configure_train(server_round, arrays, config, grid)
-
-    def start(self, *args, **kwargs) -> Result:
-        raise RuntimeError("the rounds of this project must not begin in a testbed")
 
 
 @app.main()
