@@ -23,7 +23,7 @@ BRIEF := not slow and not timing and not browser
 TOUCHED_MOST := tests/aggregator tests/devices tests/testbed/profile tests/testbed/wire tests/testbed/planning \
 	tests/testbed/processes tests/testbed/history tests/test_layering.py
 
-.PHONY: run test quick test-timing test-all test-nightly test-flower lint bench bench-page bench-fedlab chaos papers metrics-page format clean
+.PHONY: run test quick test-timing test-all test-nightly test-flower test-hf lint bench bench-page bench-fedlab chaos papers metrics-page format clean
 
 run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
@@ -52,6 +52,14 @@ test-nightly: $(READY)
 # Flower projects, in .venv-flower: flwr needs older versions of some packages than we do
 test-flower: $(FLOWER)/.ready
 	$(FLOWER)/bin/python -m pytest -n $(WORKERS) tests/flower
+
+# the tests of Hugging Face folders, in .venv-hf: pyarrow is large, and nothing else needs it
+test-hf:
+	$(PYTHON) -m venv $(VENV)-hf
+	$(VENV)-hf/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt "torch==2.13.0"
+	$(VENV)-hf/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--constraint constraints-hf.txt --editable ".[hf]" hypothesis jsonschema pytest pytest-timeout pytest-xdist
+	$(VENV)-hf/bin/python -m pytest tests/testbed/learning/data/own_files/test_hugging_face.py tests/live/test_own_data.py
 
 lint: $(READY)
 	$(BIN)/ruff check $(SOURCES)
@@ -88,7 +96,7 @@ format: $(READY)
 	$(BIN)/ruff format $(SOURCES)
 
 clean:
-	rm -rf $(VENV) $(FLOWER) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-hf $(FLOWER) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

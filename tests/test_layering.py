@@ -39,13 +39,17 @@ MAY_IMPORT = {
     "testbed.history": "testbed.common testbed.common.files testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.common.files testbed.learning.data.readers",
+    "testbed.learning.data.own_files": "testbed.common testbed.common.files testbed.learning.data.readers",
     "testbed.learning.data.readers": "testbed.common testbed.common.files",
     "testbed.learning.flower": "testbed.common testbed.common.finders testbed.learning.training testbed.wire",
     "testbed.learning.models": "",
+    "testbed.learning.own_data": "testbed.common testbed.learning.data testbed.learning.data.own_files"
+    " testbed.learning.data.readers testbed.learning.models",
     "testbed.learning.splits": "testbed.common testbed.learning.data",
     "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.flower testbed.learning.models"
-    " testbed.learning.splits testbed.learning.training testbed.profile testbed.wire",
-    "testbed.learning.training": "testbed.common testbed.learning.data testbed.learning.models testbed.wire",
+    " testbed.learning.own_data testbed.learning.splits testbed.learning.training testbed.profile testbed.wire",
+    "testbed.learning.training": "testbed.common testbed.common.finders testbed.learning.data"
+    " testbed.learning.models testbed.wire",
     # the aggregator
     "aggregator": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategy": "testbed.history.events testbed.wire",
@@ -71,8 +75,8 @@ MAY_IMPORT = {
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
     " testbed.traces testbed.wire",
-    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.training"
-    " testbed.profile testbed.wire",
+    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.data"
+    " testbed.learning.training testbed.profile testbed.wire",
     "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.emulation"
     " testbed.history testbed.profile testbed.wire",
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"
@@ -149,7 +153,7 @@ MAY_IMPORT = {
     " testbed.common.finders"
     " testbed.common.terminal"
     " testbed.comparison testbed.doctor testbed.execution testbed.history testbed.host testbed.learning"
-    " testbed.learning.data testbed.learning.splits"
+    " testbed.learning.data testbed.learning.models testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"
     " testbed.runs testbed.runs.results testbed.sweeps testbed.theory testbed.trace_tools testbed.traces.formats"
     " testbed.verification testbed.wire",
@@ -369,6 +373,7 @@ FIGURES = (
             "torch",
             [
                 "testbed/learning/models/*",
+                "testbed/learning/own_data/own_data.py",
                 "testbed/learning/tasks/*",
                 "testbed/learning/training/*",
                 "testbed/processes/templates/template.py",

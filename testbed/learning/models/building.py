@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
 
 from testbed.learning.models import (
+    fitting,
     image_networks,
     linear_networks,
     mobilenet,
@@ -39,7 +41,7 @@ BUILDERS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def build(name: str, seed: int | None = None, **sizes: int) -> nn.Module:
+def build(name: str, seed: int | None = None, **sizes: int | Sequence[int]) -> nn.Module:
     """Return the network ``name`` with weights drawn from ``seed``; None: from torch's global generator.
 
     ``sizes`` are those of its entry in the catalogue: a network for text needs the size of the alphabet.
@@ -49,3 +51,11 @@ def build(name: str, seed: int | None = None, **sizes: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return BUILDERS[name](**sizes)
+
+
+def build_for(name: str, shape: tuple[int, ...], outputs: int, hidden: Sequence[int]) -> nn.Module:
+    """Return the network ``name`` for samples of a shape that it fits. ``hidden``: inner widths of a perceptron."""
+    sizes: dict[str, Any] = {**fitting.sizes(name, shape, outputs)}
+    widths: dict[str, Any] = {"hidden": hidden} if name == "mlp" else {}
+    network = build(name, **sizes, **widths)
+    return nn.Sequential(nn.Flatten(), network) if fitting.takes_vectors(name) and len(shape) > 1 else network

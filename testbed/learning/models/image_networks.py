@@ -13,17 +13,20 @@ _VGG11 = (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M")
 """Filters of 3×3, and pooling: configuration A of Simonyan and Zisserman, 2015."""
 
 
-def small_cnn() -> nn.Module:
-    """6,090 parameters, for 8×8 images. Not from a paper: the smallest CNN that learns the embedded digits well."""
+def small_cnn(channels: int = 1, height: int = 8, width: int = 8, outputs: int = 10) -> nn.Module:
+    """6,090 parameters, for 8×8 images. Not from a paper: the smallest CNN that learns the embedded digits well.
+
+    Images may have other sizes, from 4×4 on.
+    """
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
+        nn.Conv2d(channels, 16, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(128, 10),
+        nn.Linear(32 * (height // 4) * (width // 4), outputs),
     )
 
 
@@ -180,5 +183,5 @@ def small_cnn_bn() -> nn.Module:
 
     For quick runs that show what buffers do.
     """
-    first, *rest = small_cnn()
-    return nn.Sequential(first, nn.BatchNorm2d(16), *rest[:2], rest[2], nn.BatchNorm2d(32), *rest[3:])
+    layers = list(small_cnn().children())
+    return nn.Sequential(*layers[:1], nn.BatchNorm2d(16), *layers[1:4], nn.BatchNorm2d(32), *layers[4:])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from testbed.common.parameters import param
 from testbed.learning.flower import flower_version, project_file
@@ -62,6 +62,9 @@ class FlowerApp(TaskEntry):
             model_seed=setting.model_seed,
         )
         return open_project(request)
+
+    def located(self, folder: Path) -> Self:
+        return replace(self, project=str((folder / self.project).resolve()))
 
     def check(self, setting: Setting) -> None:
         project_file.merged(self._project(), self.run_config)

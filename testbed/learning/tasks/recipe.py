@@ -16,6 +16,7 @@ import numpy as np
 
 from testbed.common.errors import UserError
 from testbed.common.parameters import Named, ParameterError, build, param
+from testbed.learning.data.data_digest import data_digest
 from testbed.learning.data.dataset import DataSet, Indices
 from testbed.learning.splits import SPLITS, checked
 from testbed.learning.splits.split import Split
@@ -112,7 +113,7 @@ class Recipe(TaskEntry):
             # not the seed itself: data that a task draws with torch and the same seed would equal the weights
             torch.manual_seed(int(np.random.SeedSequence([setting.model_seed, 4]).generate_state(1)[0]))
             module = self.network(data)
-        return NetworkTask(
+        task = NetworkTask(
             module=module,
             data=data,
             shards=shards,
@@ -123,6 +124,8 @@ class Recipe(TaskEntry):
             own=self.train if self.trains_itself() else None,
             local_buffers=self.buffers == "local",
         )
+        task.data_sha256 = data_digest(data)
+        return task
 
     def check(self, setting: Setting) -> None:
         self.partition(self.dataset(setting), setting)

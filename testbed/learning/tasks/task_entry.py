@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from testbed.learning.tasks.setting import Setting
 from testbed.wire.training_job import Job
@@ -24,6 +24,14 @@ class TaskEntry(ABC):
     @abstractmethod
     def check(self, setting: Setting) -> None:
         """Check what can be checked without torch, before any process starts. Raises UserError or ParameterError."""
+
+    def located(self, folder: Path) -> Self:
+        """Return the task with absolute paths instead of paths relative to ``folder``, that of the profile."""
+        return self
+
+    def data_state(self) -> str:
+        """Return a digest of the state of the user's files: a warm template has read them in an earlier state."""
+        return ""
 
     @classmethod
     def trains_as_a_whole(cls) -> bool:

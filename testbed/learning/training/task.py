@@ -43,6 +43,10 @@ class Task(ABC):
     """Whether :meth:`train` is defined. If not, devices train its network by the optimiser of the profile."""
     place: str = ""
     """File, line and name of its training, for messages."""
+    data_sha256: str = ""
+    """Of its data; empty if that is not known."""
+    work: float = 1.0
+    """How many times the FLOPs of the network for which the catalogue of devices has speeds."""
     notes: tuple[str, ...] = ()
     """What a user should know about the task, in sentences."""
     step_sizes: tuple[int, ...] | None = None
