@@ -63,7 +63,7 @@ def test_a_round_of_two_devices_is_the_mean_of_their_estimators(tmp_path: Path) 
     run = Run.open(outcome.folder)
     experiment = run.profile
     assert experiment is not None
-    task = setup.recipe(experiment.task_name, experiment.task_parameters, "test").open(setup.setting(experiment))
+    task = setup.entry(experiment.task_name, experiment.task_parameters, "test").open(setup.setting(experiment))
     base, mean = task.initial(), np.zeros(task.size)
     for device, shard in enumerate(task.shards):
         tickets = JobTickets(ticket=device + 1, arrived=0)
