@@ -8,6 +8,8 @@ Theory of operation
     heartbeat could overtake the update that its device sent before it. The heartbeat would say that the ticket is
     finished while its update still waits here, and the engine would conclude that the upload was given up (ADR 3).
     For the same reason, a heartbeat is not passed on while the update of its ticket waits for its recorded arrival.
+    Nothing overtakes a wake that is due: not even the second half of a message after which a device leaves and joins
+    again, or the next of several lost devices. ``verify`` relies on that.
     Order: what was due first is handled first, and counts from its due moment however late the process is. At one
     moment, updates precede the wake. The ending is checked after each, so a run that ends at version V makes no other.
     Strict replay: ``RecordedOrder`` replaces ``Arrivals``. While a recorded update is missing, the run stands still at
@@ -213,10 +215,17 @@ class Intake:
         elif isinstance(message, Hello) and self._ending.over:
             self._peers.send(peer, Stop(reason=self._ending.reason or ""))
         elif isinstance(message, Hello):
-            self._deaths.record_rejoin(peer, now)
-            if self._engine.is_present(peer):
-                self._engine.leave(peer, "it was restarted", self._due.counts_from(now))
-            self.join(message, now)
+            self._take_hello(message, now)
+
+    def _take_hello(self, hello: Hello, now: float) -> None:
+        """Let a new process of a device join. The one before it leaves first, which may end the run."""
+        self._deaths.record_rejoin(hello.device, now)
+        if self._engine.is_present(hello.device):
+            self._leave(hello.device, "it was restarted", now)
+        if self._ending.over:
+            self._peers.send(hello.device, Stop(reason=self._ending.reason or ""))
+        else:
+            self.join(hello, now)
 
     def _take_from_device(self, message: Update | Ask | Heartbeat, now: float) -> None:
         device = message.device
@@ -228,9 +237,10 @@ class Intake:
             return
         if not self._lost_devices.has_ended(device):
             self._lost_devices.note_message(device, now)
-            if not self._engine.is_present(device):
-                # it was dropped for its silence and is back; the ticket of what it sends has ended
-                self.join(self._peers.hellos[device], now, message.trains)
+            # one that was dropped for its silence is back; the ticket of what it sends has ended
+            is_back = not self._engine.is_present(device)
+            if is_back and not self.join(self._peers.hellos[device], now, message.trains):
+                return
         outdated = self._arrivals.take_outdated(device, self._engine.ticket_of(device))
         if outdated is not None:
             self._engine.update(outdated, self._due.counts_from(now))
@@ -276,8 +286,11 @@ class Intake:
 
     # ---- devices that join and leave
 
-    def join(self, hello: Hello, now: float, trains: int | None = None) -> None:
-        """Let a device join: a new process, or one that was dropped and has received ``trains`` Train messages."""
+    def join(self, hello: Hello, now: float, trains: int | None = None) -> bool:
+        """Let a device join: a new process, or one that was dropped and has received ``trains`` Train messages.
+
+        Return whether the run goes on after that.
+        """
         name, samples, spec = hello.device, hello.samples, self._peers.fleet[hello.device]
         self._record(
             trace.Joined(
@@ -293,6 +306,12 @@ class Intake:
         self._welcome(name, now)
         info = DeviceInfo(name=name, samples=samples, keeps_base=spec.on_lost_download == "old_base")
         self._engine.join(info, self._due.counts_from(now), trains)
+        self._due.wake_at_once(now, self.clock)
+        return not self._ending.over
+
+    def _leave(self, device: str, reason: str, now: float) -> None:
+        self._engine.leave(device, reason, self._due.counts_from(now))
+        self._due.wake_at_once(now, self.clock)
 
     def resume(self, now: float) -> None:
         """Continue after a checkpoint: all devices have been started again, also those that had left before it."""
@@ -300,6 +319,7 @@ class Intake:
             if name in self._peers.hellos and self._engine.is_present(name):
                 self._welcome(name, now)
         self._engine.resume(now)
+        self._due.wake_at_once(now, self.clock)
         for name in self._peers.fleet:
             if name in self._peers.hellos and not self._engine.is_present(name):
                 self._deaths.record_rejoin(name, now)
@@ -315,9 +335,11 @@ class Intake:
         """Record scripted kills that have happened. The strategy notices them only by the silence of the device."""
         self._deaths.record_kills(now, self._peers.is_dead)
 
-    def drop_missing(self, now: float) -> None:
-        """Let lost devices leave: see ``aggregator.connections.lost_devices``."""
+    def drop_missing(self, now: float) -> float:
+        """Let lost devices leave: see ``aggregator.connections.lost_devices``. Return the moment then."""
+        now = self._catch_up(now)
         self.record_kills(now)
         for device, reason in self._lost_devices.find(now, self.clock):
-            if self._engine.is_present(device):
-                self._engine.leave(device, reason, self._due.counts_from(now))
+            if self._engine.is_present(device) and not self._ending.over:
+                self._leave(device, reason, now)
+        return now

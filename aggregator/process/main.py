@@ -239,7 +239,7 @@ class AggregatorProcess:
 
     def _keep_house(self, now: float) -> None:
         engine, intake = self._engine, self._intake
-        intake.drop_missing(now)
+        now = intake.drop_missing(now)
         intake.record_refusals(now)
         self._check_range(now)
         snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from testbed.common.by_value.object_name import ObjectName
 from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import ParameterError, build
 from testbed.common.progress_protocol import NO_PROGRESS, Progress
@@ -28,7 +29,10 @@ def setting(experiment: Experiment, progress: Progress = NO_PROGRESS) -> Setting
 
 
 def entry(name: str, parameters: Mapping[str, Any], source: str) -> TaskEntry:
-    """Return the task of this name. Raises ProfileError."""
+    """Return the task of this name, or the object that the name has with it. Raises ProfileError."""
+    if isinstance(name, ObjectName):
+        own: TaskEntry = name.value
+        return own
     made: TaskEntry = build(TASKS.find(name, source, "task.name"), parameters, source, "task")
     return made
 
@@ -50,8 +54,11 @@ def partition(experiment: Experiment, progress: Progress) -> tuple[DataSet, list
 def check(experiment: Experiment, progress: Progress) -> None:
     """Check the task before any process starts: load and partition its data, if it has any. Raises UserError.
 
-    Other errors in a user's own task are ignored here: they happen again in the template, which reports where.
+    Other errors in a user's own task are ignored here: they happen again in the template, which reports where. An
+    object of the user's is left alone: the template checks its copy.
     """
+    if isinstance(experiment.task_name, ObjectName):
+        return
     task = entry(experiment.task_name, experiment.task_parameters, experiment.name)
     try:
         with as_profile_errors(experiment.name):

@@ -149,6 +149,7 @@ def check(group: DeviceGroup, profile: DeviceProfile, experiment: Experiment, so
         if isinstance(table, Mapping) and _of_task(table, experiment) is None:
             known = ", ".join(sorted(table)) or "none"
             problem = f"is missing; the profile has no speed for task {experiment.task_name!r} (it has: {known})"
+            problem += f": give {key} one of {', '.join(SPEED_KEYS)}"
             raise ProfileError(source, f"{key}.{field}", problem)
 
 

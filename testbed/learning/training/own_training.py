@@ -53,7 +53,7 @@ class OwnTrainingError(RunFailed):
 def checked_steps(own: OwnTraining, local: LocalJob) -> Iterator[float]:
     """Yield the losses of a job. Raises OwnTrainingError, or what the user's code raises."""
     place = function_place(own)
-    steps = _Steps(place, local.job.patience, seed_generators(int(local.rng.integers(2**63))))
+    steps = CheckedSteps(place, local.job.patience, seed_generators(int(local.rng.integers(2**63))))
     produced = steps.compute(lambda: own(local))
     if isinstance(produced, Iterator):
         losses = steps.losses(produced, local.job.batches_over(len(local.samples)))
@@ -88,7 +88,7 @@ def guarded(compute: Callable[[], Any], patience: float) -> Any:
         return compute()
 
 
-class _Steps:
+class CheckedSteps:
     """Computes the steps of one job in the user's code, with the checks around them."""
 
     def __init__(self, place: str, patience: float, seed: int) -> None:

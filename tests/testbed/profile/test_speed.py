@@ -437,7 +437,7 @@ def test_the_fastest_multiple_under_a_script_is_at_most_the_product() -> None:
     ("keys", "seconds"),
     [
         ("seconds_per_sample = { small-cnn = 0.5 }", 2.0),
-        ("clock_hz = 1.0, cycles_per_sample = { small-cnn = 0.5 }", 2.0),
+        ("clock_hz = 2.0, cycles_per_sample = { small-cnn = 1.0 }", 2.0),
         ('seconds_per_sample = { "digits:small-cnn" = 0.5, small-cnn = 9.0 }', 0.5),
         ("seconds_per_sample = { digits = 0.5 }", 0.5),
         ("seconds_per_sample = 0.5", 0.5),
