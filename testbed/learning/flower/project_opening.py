@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from flwr.serverapp import ServerApp
 from testbed.common.clock import WallClock
 from testbed.common.errors import UserError
 from testbed.common.finders.user_code import in_one_line
+from testbed.common.terminal.plain_text import show_on_errors
 from testbed.learning.flower import project_apps
 from testbed.learning.flower.array_layout import ArrayLayout, NamedArrays
 from testbed.learning.flower.client_calls import Clients, seeded
@@ -127,10 +127,9 @@ def _count(
         found.append(given[partition] if given else reply.samples(server.weighted_by, who))
         if clock.now() - told > _TELL_SECONDS:
             told = clock.now()
-            print(
+            show_on_errors(
                 f"Flower project: {partition + 1} of {request.devices} clients have trained once, for their numbers"
-                " of samples; task.samples saves this",
-                file=sys.stderr,
+                " of samples; task.samples saves this"
             )
     return given or found, longest
 
