@@ -43,7 +43,8 @@ MAY_IMPORT = {
     "testbed.learning.data": "testbed.common testbed.common.files testbed.learning.data.readers",
     "testbed.learning.data.own_files": "testbed.common testbed.common.files testbed.learning.data.readers",
     "testbed.learning.data.readers": "testbed.common testbed.common.files",
-    "testbed.learning.flower": "testbed.common testbed.common.finders testbed.common.terminal testbed.learning.training testbed.wire",
+    "testbed.learning.flower": "testbed.common testbed.common.finders testbed.common.terminal testbed.learning.training"
+    " testbed.wire",
     "testbed.learning.models": "",
     "testbed.learning.own_data": "testbed.common testbed.learning.data testbed.learning.data.own_files"
     " testbed.learning.data.readers testbed.learning.models",
