@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ pytest.importorskip("flwr", reason="flwr is in an environment of its own: make t
 
 from testbed.history import trace
 from tests.flower.projects_of_tests import PROJECTS, write_project
+from tests.live.documents import blocks
 from tests.live.runs import command, complete, complete_and_verify, write_profile
 
 pytestmark = pytest.mark.live
@@ -64,6 +66,12 @@ def test_a_run_of_a_project_is_replayed_and_its_report_says_what_is_replaced(tmp
         write_profile(tmp_path, task=task, **SMALL), "--replay", str(first.folder), "--replay-mode", "strict"
     )
     assert again.summary["model_sha256"] == first.summary["model_sha256"]
+
+
+def test_the_example_in_the_document_runs(tmp_path: Path) -> None:
+    (example,) = blocks("docs/flower.md", "toml")
+    changes = tomllib.loads(example) | {"task": f"flower:{PROJECTS / 'least_squares'}", "stop": {"versions": 16}}
+    complete_and_verify(write_profile(tmp_path, **{"training": {}} | changes))
 
 
 def test_the_path_is_relative_to_the_profile_and_plan_says_what_is_replaced(tmp_path: Path) -> None:
