@@ -19,6 +19,7 @@ from testbed.emulation.faults import PlannedSuspension
 from testbed.history import trace
 from testbed.profile.schema import Direction
 from testbed.wire.codec import decode_or_log
+from testbed.wire.message_ends import SocketClusterLinks
 from testbed.wire.messages import HeadReport, Heartbeat, JoinCluster, Message, SendGradient, Train, Update
 from testbed.wire.sockets import Peer
 from testbed.wire.ticket_ranges import first_ticket, range_of
@@ -43,7 +44,8 @@ class Place:
             spec=spec, cores=(0,), endpoint="", seed=1, dilation=1.0, heartbeat_seconds=1.0, job=JOB, heads=str(folder)
         )
         self.device = Device(spec, timetable or FixedTimetable(), 64, FakeTraining())
-        self.cluster = Membership(config, 2, self.device, lead=0.0)
+        self.links = SocketClusterLinks(folder, 2)
+        self.cluster = Membership(config, self.links, self.device, lead=0.0)
         self.reports: list[HeadReport] = []
 
     def live(self, now: float, *, intercepted: bool = True) -> None:
