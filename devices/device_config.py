@@ -62,6 +62,7 @@ class CanaryConfig:
     priority: Priority = Priority.DEVICE
     endpoint: str
     dilation: float
+    job: Job
     batch: int
     steps: int
     seconds: float

@@ -43,7 +43,8 @@ MAY_IMPORT = {
     "testbed.learning.models": "",
     "testbed.learning.splits": "testbed.common testbed.learning.data",
     "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.models testbed.learning.splits"
-    " testbed.profile testbed.wire",
+    " testbed.learning.training testbed.profile",
+    "testbed.learning.training": "testbed.common testbed.learning.data testbed.learning.models testbed.wire",
     # the aggregator
     "aggregator": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
     "aggregator.strategy": "testbed.history.events testbed.wire",
@@ -65,16 +66,16 @@ MAY_IMPORT = {
     " testbed.wire",
     "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
     " aggregator.strategy testbed.common testbed.common.files testbed.common.finders testbed.emulation"
-    " testbed.history testbed.history.events testbed.host testbed.learning.tasks testbed.profile testbed.wire",
+    " testbed.history testbed.history.events testbed.host testbed.learning.training testbed.profile testbed.wire",
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
     " testbed.traces testbed.wire",
-    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.tasks"
+    "devices.compute": "testbed.common testbed.common.finders testbed.history testbed.host testbed.learning.training"
     " testbed.profile testbed.wire",
     "devices.cluster": "aggregator.engine aggregator.strategies.eafl aggregator.strategy devices testbed.emulation"
     " testbed.history testbed.profile testbed.wire",
     "devices.process": "devices devices.cluster devices.compute testbed.common testbed.emulation testbed.history"
-    " testbed.host testbed.host.quotas testbed.learning.tasks testbed.wire",
+    " testbed.host testbed.host.quotas testbed.learning.training testbed.wire",
     # application: may import devices and aggregator
     "testbed.loading": "aggregator.strategies testbed.common testbed.common.files testbed.learning"
     " testbed.learning.splits"
@@ -90,7 +91,7 @@ MAY_IMPORT = {
     "testbed.processes.templates": "aggregator.process aggregator.strategies devices devices.compute devices.process"
     " testbed.common testbed.common.finders testbed.common.files testbed.common.terminal testbed.host"
     " testbed.host.memory testbed.learning"
-    " testbed.learning.tasks"
+    " testbed.learning.tasks testbed.learning.training"
     " testbed.traces testbed.wire",
     "testbed.processes": "aggregator.process aggregator.strategies aggregator.strategy devices testbed.common"
     " testbed.emulation testbed.host testbed.host.quotas testbed.learning testbed.planning testbed.processes.templates"
@@ -103,7 +104,7 @@ MAY_IMPORT = {
     "testbed.verification": "aggregator.engine aggregator.process aggregator.strategies aggregator.strategy devices"
     " devices.cluster devices.compute testbed.analysis testbed.common testbed.common.files testbed.common.finders"
     " testbed.emulation testbed.history"
-    " testbed.history.events testbed.host testbed.learning testbed.learning.tasks testbed.profile testbed.runs"
+    " testbed.history.events testbed.host testbed.learning testbed.learning.training testbed.profile testbed.runs"
     " testbed.runs.results testbed.wire",
     "testbed.trace_tools": "testbed.analysis testbed.common testbed.common.files testbed.common.terminal"
     " testbed.emulation testbed.history testbed.host"
@@ -357,7 +358,7 @@ FIGURES = (
         ("zmq", [f"testbed/wire/{name}.py" for name in ("sockets", "frames", "authentication", "connection_monitor")]),
         ("msgpack", []),  # msgspec writes and reads the wire; the tests check with this package that it is msgpack
         ("time", CLOCKS),
-        ("random", []),
+        ("random", ["testbed/learning/training/own_training.py"]),  # it seeds the generator of a user's code
         ("pickle", ["testbed/common/files/unpickle.py"]),
         ("tensorboard", ["testbed/runs/tensorboard.py"]),
         ("matplotlib", FIGURES),
@@ -368,8 +369,10 @@ FIGURES = (
             [
                 "testbed/learning/models/*",
                 "testbed/learning/tasks/*",
+                "testbed/learning/training/*",
                 "testbed/processes/templates/template.py",
                 "devices/compute/local_sgd.py",
+                "devices/compute/optimizers.py",
                 "testbed/verification/one_thread.py",
             ],
         ),

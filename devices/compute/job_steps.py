@@ -58,5 +58,6 @@ def training(task: Task, work: VectorJob) -> Steps:
     except GeneratorExit:
         raise
     except Exception as error:
-        raise OwnTrainingError(f"job {work.number}: {in_one_line(error)}") from error
+        text = in_one_line(error, with_type=not isinstance(error, OwnTrainingError))
+        raise OwnTrainingError(f"job {work.number}: {text}") from error
     return model

@@ -13,6 +13,8 @@ from __future__ import annotations
 import copy
 from typing import NamedTuple
 
+from testbed.common.finders.user_code import in_one_line
+from testbed.learning.training.own_training import OwnTrainingError
 from testbed.learning.training.task import Memory
 from testbed.wire.ticket_ranges import range_of
 
@@ -39,6 +41,14 @@ class KeptMemory:
         return {} if found is None else copy.deepcopy(found)
 
     def leave(self, tickets: JobTickets, memory: Memory) -> None:
-        """Keep what a job leaves behind, in case that its update reaches the strategy."""
-        if memory:
-            self._by_ticket[tickets.ticket] = memory
+        """Keep a copy of what a job leaves behind, in case that its update reaches the strategy.
+
+        The tensors of a network change with the next job. Raises OwnTrainingError.
+        """
+        if not memory:
+            return
+        try:
+            self._by_ticket[tickets.ticket] = copy.deepcopy(memory)
+        except Exception as error:  # any class may be in there
+            problem = f"what a job keeps for the next one cannot be copied: {in_one_line(error)}"
+            raise OwnTrainingError(problem) from error

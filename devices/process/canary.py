@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-import numpy as np
-import numpy.typing as npt
-
+from devices.compute.trial_steps import trial_steps
 from devices.device_config import CanaryConfig
 from testbed.common.clock import WallClock
 from testbed.history.trace import Canary
@@ -69,14 +67,13 @@ class _Probe:
     """Some paced local steps: they end at their deadline, or when they were computed if that is later."""
 
     def __init__(self, task: Task, config: CanaryConfig) -> None:
-        self._task, self._steps = task, config.steps
-        self._samples: npt.NDArray[np.int64] = np.arange(config.batch, dtype=np.int64) % task.training_samples
+        self._steps, self._count = trial_steps(task, config.job, config.batch), config.steps
         self.seconds = config.seconds
-        task.probe(self._samples)  # the first one after a fork causes page faults
+        next(self._steps)  # the first one after a fork causes page faults
 
     def timed(self) -> float:
         """Compute the steps, and return the host seconds that they took."""
         clock = WallClock.starting_now()
-        for _ in range(self._steps):
-            self._task.probe(self._samples)
+        for _ in range(self._count):
+            next(self._steps)
         return max(self.seconds, clock.now())

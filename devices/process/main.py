@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from devices.compute.freeze import freeze
@@ -13,6 +13,7 @@ from devices.compute.job_steps import steps_of_job
 from devices.compute.kept_memory import JobTickets, KeptMemory
 from devices.compute.quota import SignalQuota
 from devices.compute.trainer import Computation, Steps, Stepwise
+from devices.compute.trial_steps import trial_steps
 from devices.compute.worker import Worker
 from devices.device_config import GRAIN_SECONDS, DeviceConfig
 from devices.process.device_driver import DeviceDriver
@@ -133,9 +134,9 @@ class DeviceProcess:
 
     def _warm_up(self) -> None:
         """Compute some steps: the first ones after a fork cause page faults, and would miss their deadlines."""
-        batch = min(self._config.job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
-        job = replace(self._config.job, steps=_WARM_UP_STEPS, epochs=0, batch=batch)
-        for _ in _Training(self._config, self._task).begin(job, self._task.initial(), 0, JobTickets(0, 0)):
+        job, index = self._config.job, self._config.spec.index
+        samples = min(job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
+        for _ in itertools.islice(trial_steps(self._task, job, samples, index), _WARM_UP_STEPS):
             pass
 
     def _wait_to_rejoin(self) -> bool:

@@ -108,6 +108,7 @@ class FleetConfigs:
                 endpoint=endpoint,
                 credential=self._credentials[name],
                 dilation=self._plan.dilation,
+                job=self._experiment.training,
                 batch=step.samples,
                 steps=steps,
                 seconds=steps * step.asked,

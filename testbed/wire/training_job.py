@@ -43,6 +43,12 @@ class Job:
         "momentum and moments: begin with 0 in each job, or stay on the device (docs/own-training.md)",
         choices=("reset", "kept"),
     )
+    patience: Factor = param(
+        120.0,
+        "CPU seconds after which a step of a task's own training, or a whole job, is interrupted",
+        above=0,
+        at_most=1e9,
+    )
     proximal: Factor = param(0.0, "μ of the proximal term (μ/2)·‖x − x_base‖²", at_least=0, at_most=1e30)
     whole: bool = param(
         False, "whether a job is computed as a whole, with one deadline at its end; always with some tasks"

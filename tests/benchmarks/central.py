@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from devices.compute.local_sgd import local_sgd
+from devices.compute.job_steps import training
 from testbed.common.parameters import build
 from testbed.learning.data import folders
 from testbed.learning.data.data_sources import SOURCES
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.setting import Setting
+from testbed.learning.training.task import VectorJob
 from testbed.wire.training_job import Job
 from tests.benchmarks.options import Options
 from tests.benchmarks.records.figure import Aim, Figure, at_least, at_most
@@ -91,7 +92,9 @@ def _trained(baseline: Baseline) -> Iterator[Figure]:
         return
     task = recipe.open(Setting(devices=1, data_seed=1, model_seed=1))
     before, began = task.evaluate(task.initial()), time.perf_counter()
-    for _ in local_sgd(task, task.shards[0], baseline.job, task.initial(), np.random.default_rng(1)):
+    rng, shard = np.random.default_rng(1), task.shards[0]
+    work = VectorJob(base=task.initial(), job=baseline.job, device=0, number=0, samples=shard, rng=rng, memory={})
+    for _ in training(task, work):
         pass
     seconds, after = time.perf_counter() - began, task.evaluate(task.model.vector.numpy().copy())
     yield Figure(row=row, column=metric, value=after[metric], aim=_aim(baseline))

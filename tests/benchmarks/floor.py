@@ -151,7 +151,8 @@ def _updates_per_second(once: Callable[[], int], devices: int, seconds: float) -
 
 
 def train(config: FloorDevice, task: Any) -> None:
-    from devices.compute.local_sgd import local_sgd  # the same training as ours
+    from devices.compute.job_steps import training  # the same training as ours
+    from testbed.learning.training.task import VectorJob
 
     context = zmq.Context()
     dealer = context.socket(zmq.DEALER)
@@ -163,12 +164,14 @@ def train(config: FloorDevice, task: Any) -> None:
         frame = dealer.recv(copy=False)
         if len(frame.buffer) == 0:
             break
-        steps = local_sgd(task, task.shards[config.index], JOB, np.frombuffer(frame.buffer, np.float32), rng)
+        base, samples = np.frombuffer(frame.buffer, np.float32), task.shards[config.index]
+        job = VectorJob(base=base, job=JOB, device=config.index, number=0, samples=samples, rng=rng, memory={})
+        steps = training(task, job)
         while True:
             try:
                 next(steps)
             except StopIteration as end:
-                dealer.send(end.value, copy=False)
+                dealer.send(end.value - base, copy=False)
                 break
     dealer.close(linger=0)
     context.term()

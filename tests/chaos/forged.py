@@ -207,7 +207,7 @@ def evaluator(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[s
 def canary_process(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, int]:
     mutator = Mutator(rng, real_frames(SIZE, "canary@1"))
     config = CanaryConfig(
-        name="canary@1", core=1, endpoint="", dilation=1.0, batch=1, steps=1, seconds=0.001, every=0.05
+        name="canary@1", core=1, endpoint="", dilation=1.0, job=Job(), batch=1, steps=1, seconds=0.001, every=0.05
     )
     while fed.frames < frames:
         with _own_time() as (patch, time):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from devices.compute.kept_memory import JobTickets
 from devices.compute.trainer import Steps, Stepwise, Trainer
 from devices.device import Device
 from devices.jobs import Meter
@@ -82,7 +83,7 @@ class FakeTraining:
         """The models from which jobs were begun."""
         self.closed: list[int] = []
 
-    def __call__(self, job: Job, base: Vector, number: int) -> Stepwise:
+    def __call__(self, job: Job, base: Vector, number: int, tickets: JobTickets) -> Stepwise:
         self.begun.append((number, job.steps))
         self.bases.append(base.tolist())
         return Stepwise(self._steps(job, base, number))

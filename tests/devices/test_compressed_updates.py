@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from devices.compute.kept_memory import JobTickets
 from devices.compute.trainer import Steps, Stepwise
 from testbed.profile.schema import Direction
 from testbed.wire.messages import Vector
@@ -24,7 +25,7 @@ class GivenDeltas:
     def __init__(self, *deltas: Sequence[float]) -> None:
         self._deltas = deltas
 
-    def __call__(self, job: Job, base: Vector, number: int) -> Stepwise:
+    def __call__(self, job: Job, base: Vector, number: int, tickets: JobTickets) -> Stepwise:
         return Stepwise(self._steps(job, number))
 
     def _steps(self, job: Job, number: int) -> Steps:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from devices.compute.kept_memory import JobTickets
 from devices.work import State
 from testbed.emulation.faults import PlannedSuspension, TransferFate
 from testbed.history.trace import Abandoned, Downloaded, Miss, Trained, Uploaded, Use
@@ -592,7 +593,7 @@ class Remote:
     def __init__(self) -> None:
         self.begun: list[Elsewhere] = []
 
-    def __call__(self, job: Job, base: Vector, number: int) -> Elsewhere:
+    def __call__(self, job: Job, base: Vector, number: int, tickets: JobTickets) -> Elsewhere:
         self.begun.append(Elsewhere(job, base, number))
         return self.begun[-1]
 

@@ -7,14 +7,14 @@ import numpy.typing as npt
 from torch import nn
 
 from testbed.learning.data.dataset import DataSet, Subset
-from testbed.learning.training.task import Task
+from testbed.learning.training.network_task import NetworkTask
 
 INPUTS = np.array([[1, 0, 2], [0, 1, -1], [2, 2, 0], [-1, 0, 1], [0.5, -1, 0], [1, 1, 1], [0, 0, 3]], dtype=np.float32)
 LABELS = np.array([0, 1, 1, 0, 1, 0, 1], dtype=np.int64)
 SHARD = np.array([1, 2, 4, 5, 6])
 
 
-class TinyTask(Task):
+class TinyTask(NetworkTask):
     """Records its batches."""
 
     SIZE = 8

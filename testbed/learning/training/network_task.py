@@ -15,7 +15,7 @@ from testbed.learning.data.dataset import DataSet, Indices, Subset
 from testbed.learning.models import flops
 from testbed.learning.training.flat_vector import FlatModel
 from testbed.learning.training.local_job import LocalJob
-from testbed.learning.training.own_training import OwnTraining, checked_steps, function_place
+from testbed.learning.training.own_training import OwnTraining, OwnTrainingError, checked_steps, function_place
 from testbed.learning.training.task import Task, VectorJob
 from testbed.wire.messages import Vector
 
@@ -104,6 +104,7 @@ class NetworkTask(Task):
     def train(self, job: VectorJob) -> Generator[float, None, Vector]:
         assert self._own is not None
         self.load(job)
+        self.model.module.train()
         local = LocalJob(
             network=self.model.module,
             job=job.job,
@@ -116,7 +117,10 @@ class NetworkTask(Task):
             batch=lambda samples: self._batch(self._data.train, samples),
         )
         yield from checked_steps(self._own, local)
-        self.model.gather()
+        try:
+            self.model.gather()
+        except ValueError as error:
+            raise OwnTrainingError(f"{self.place}: {error}") from None
         return self.trained(job)
 
     def load(self, job: VectorJob) -> None:
@@ -129,9 +133,6 @@ class NetworkTask(Task):
         if self.model.local_buffers.numel():
             job.memory[_BUFFERS] = self.model.local_buffers.clone()
         return self.model.vector.numpy()
-
-    def probe(self, samples: Indices) -> None:
-        self.gradient(samples)
 
     def evaluate(self, vector: Vector) -> dict[str, float]:
         self.model.load(vector)

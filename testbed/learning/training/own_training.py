@@ -1,10 +1,16 @@
 """Local training of the user's own: what it may do is checked while it runs, and errors name its file and line.
 
-A function is either a generator that yields the loss of each step, so that steps are paced and suspended one by one, or
-it computes the whole job and returns the mean loss: then the job has one deadline, at its end (``Job.whole``).
+Theory of operation
+    A function is either a generator that yields the loss of each step, so that steps are paced and suspended one by
+    one, or it computes the whole job and returns the mean loss: then the job has one deadline, at its end
+    (``Job.whole``). A generator may be computed as a whole, too.
 
-An audit hook refuses threads and processes at the line that starts them: a device is one process with one thread on
-one core, and a thread would compute beside the clock of the device.
+    A job must give the same result whenever it is computed: after a restart, in a replay, in ``verify``. So the
+    generators of torch, numpy and ``random`` are seeded for each job, and a job that seeds torch itself is refused: all
+    jobs of all devices would draw the same numbers, or different ones each time.
+
+    A device is one process with one thread on one core. An audit hook refuses threads and processes at the line that
+    starts them; threads that torch started itself are noticed after the step.
 """
 
 from __future__ import annotations
@@ -14,7 +20,7 @@ import math
 import random
 import signal
 import sys
-import types
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -22,53 +28,39 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from testbed.common.errors import RunFailed
 from testbed.learning.training.local_job import LocalJob
 
 OwnTraining: TypeAlias = Callable[[LocalJob], Any]
 """Returns an iterator over the losses of the steps, or the mean loss of the whole job (None: it is not known)."""
 
-PATIENCE = 120.0
-"""CPU seconds after which a step that has not ended is interrupted. A suspended process uses none."""
 _REFUSED = {
     "_thread.start_new_thread": "starts a thread",
     "os.fork": "forks",
     "os.forkpty": "forks",
     "os.posix_spawn": "starts a process",
+    "os.system": "starts a process",
     "subprocess.Popen": "starts a process",
 }
-_active = False
-_is_installed = False
+_END = object()
 
 
-class OwnTrainingError(Exception):
+class OwnTrainingError(RunFailed):
     """Local training of the user's own does what it must not do."""
 
 
 def checked_steps(own: OwnTraining, local: LocalJob) -> Iterator[float]:
     """Yield the losses of a job. Raises OwnTrainingError, or what the user's code raises."""
-    _seed(int(local.rng.integers(2**32)))
-    steps, place = local.job.steps_over(len(local.samples)), function_place(own)
-    produced = _guarded(lambda: own(local))
-    if not isinstance(produced, (Iterator, types.GeneratorType)):
-        if not local.job.whole:
-            raise OwnTrainingError(f"{place} returned instead of yielding the loss of each step")
+    place = function_place(own)
+    steps = _Steps(place, local.job.patience, _seed_generators(int(local.rng.integers(2**63))))
+    produced = steps.compute(lambda: own(local))
+    if isinstance(produced, Iterator):
+        losses = steps.losses(produced, local.job.batches_over(len(local.samples)))
+        yield from [_mean(losses)] if local.job.whole else losses
+    elif local.job.whole:
         yield _loss(produced, place)
-        return
-    count = 0
-    while (loss := _guarded(lambda: next(produced, _END))) is not _END:
-        count += 1
-        if count > steps:
-            raise OwnTrainingError(
-                f"{function_place(own)} yields more than the {steps} losses of the job: one for each step"
-            )
-        yield _loss(loss, place)
-    if count < steps:
-        raise OwnTrainingError(
-            f"{function_place(own)} yielded {count} losses; the job has {steps} steps, one loss for each"
-        )
-
-
-_END = object()
+    else:
+        raise OwnTrainingError(f"{place} returned instead of yielding the loss of each step")
 
 
 def check_result(vector: object, size: int, place: str) -> None:
@@ -78,72 +70,115 @@ def check_result(vector: object, size: int, place: str) -> None:
         raise OwnTrainingError(f"{place} made a model that is {given}; it must be float32 of shape ({size},)")
     bad = np.flatnonzero(~np.isfinite(vector))
     if len(bad):
-        raise OwnTrainingError(
-            f"{place} made a model in which {len(bad)} numbers are not finite, first number {bad[0]}"
-        )
-
-
-def _seed(seed: int) -> None:
-    """Seed the generators that code usually draws from, so that a job that is computed again has the same result."""
-    torch.default_generator.manual_seed(seed)
-    np.random.seed(seed)
-    random.seed(seed)
-
-
-def _loss(value: object, place: str) -> float:
-    if value is None:
-        return math.nan
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise OwnTrainingError(f"{place} gave {type(value).__name__} as a loss; it must be a number") from None
+        numbers = f"{len(bad)} of {size} numbers are not finite, the first one is number {bad[0]}"
+        raise OwnTrainingError(f"{place} made a model in which {numbers}")
 
 
 def function_place(own: Callable[..., object]) -> str:
     """Return where a function is: file, line and name."""
     code = getattr(inspect.unwrap(own), "__code__", None)
     name = getattr(own, "__qualname__", type(own).__name__)
-    return f"{code.co_filename}:{code.co_firstlineno}: {name}" if code is not None else name
+    return f"{code.co_filename}:{code.co_firstlineno}, {name}" if code is not None else name
 
 
-def _guarded(compute: Callable[[], Any]) -> Any:
-    """Compute a step: refuse threads and processes, and interrupt it when it does not end."""
-    with _watched(), _limited():
-        return compute()
+class _Steps:
+    """Computes the steps of one job in the user's code, with the checks around them."""
+
+    def __init__(self, place: str, patience: float, seed: int) -> None:
+        self._place, self._patience, self._seed = place, patience, seed
+
+    def losses(self, produced: Iterator[Any], steps: int) -> Iterator[float]:
+        """Yield the loss of each step. Raises OwnTrainingError if there are more or fewer than ``steps``."""
+        count = 0
+        while (loss := self.compute(lambda: next(produced, _END))) is not _END:
+            count += 1
+            if count > steps:
+                raise OwnTrainingError(f"{self._place} yields more than {steps} losses; the job has a step for each")
+            yield _loss(loss, self._place)
+        if count < steps:
+            problem = f"yielded {count} losses; the job has {steps} steps, one loss for each"
+            raise OwnTrainingError(f"{self._place} {problem}")
+
+    def compute(self, step: Callable[[], Any]) -> Any:
+        """Compute a step: refuse threads, processes and other seeds, and interrupt it when it does not end."""
+        threads = torch.get_num_threads()
+        with _GUARD, _limited(self._patience):
+            result = step()
+        if torch.initial_seed() != self._seed:
+            raise OwnTrainingError(f"{self._place} seeds torch; leave that out: each job has a seed of its own")
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+            raise OwnTrainingError(f"{self._place} changes torch.set_num_threads; a device computes with {threads}")
+        return result
 
 
-@contextmanager
-def _watched() -> Generator[None, None, None]:
-    global _active, _is_installed
-    if not _is_installed:
-        sys.addaudithook(_audit)
-        _is_installed = True
-    _active = True
+def _seed_generators(seed: int) -> int:
+    """Seed the generators that code usually draws from, so that a job that is computed again has the same result."""
+    torch.default_generator.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+    return seed
+
+
+def _mean(losses: Iterator[float]) -> float:
+    values = list(losses)
+    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
+
+
+def _loss(value: object, place: str) -> float:
+    if value is None:
+        return math.nan
     try:
-        yield
-    finally:
-        _active = False
+        return float(value.detach() if isinstance(value, torch.Tensor) else value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise OwnTrainingError(f"{place} gave {type(value).__name__} as a loss; it must be a number") from None
 
 
-def _audit(event: str, _: tuple[object, ...]) -> None:
-    if _active and event in _REFUSED:
-        raise OwnTrainingError(
-            f"local training {_REFUSED[event]}; a device is one process with one thread: use num_workers=0 in a"
-            " DataLoader, and no pools"
-        )
+class _Guard:
+    """Refuses threads and processes at the line that starts them, while a step is computed.
+
+    An audit hook cannot be removed: there is one for each process that trains, and it does nothing between steps.
+    """
+
+    def __init__(self) -> None:
+        self._is_installed = self._is_active = False
+
+    def __enter__(self) -> None:
+        if not self._is_installed:
+            sys.addaudithook(self._audit)
+            self._is_installed = True
+        self._is_active = True
+
+    def __exit__(self, *_: object) -> None:
+        self._is_active = False
+
+    def _audit(self, event: str, _: tuple[object, ...]) -> None:
+        if self._is_active and event in _REFUSED:
+            remedy = "a device is one process with one thread: use num_workers=0 in a DataLoader, and no pools"
+            raise OwnTrainingError(f"local training {_REFUSED[event]}; {remedy}")
+
+
+_GUARD = _Guard()
 
 
 @contextmanager
-def _limited() -> Generator[None, None, None]:
-    """Raise OwnTrainingError in the line that is executed when the time is over."""
-    before = signal.signal(signal.SIGPROF, _too_long)
-    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+def _limited(patience: float) -> Generator[None, None, None]:
+    """Raise OwnTrainingError in the line that is executed when the CPU time of a step is over.
+
+    A suspended process uses none. Signals reach the main thread only: in another one, nothing is interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        problem = f"a step of local training has not ended after {patience:g} s of computing"
+        raise OwnTrainingError(f"{problem}; if it needs longer, raise training.patience")
+
+    before = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, patience)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-
-
-def _too_long(*_: object) -> None:
-    raise OwnTrainingError(f"a step of local training has not ended after {PATIENCE:g} s of computing")

@@ -70,10 +70,6 @@ class Task(ABC):
         """Train: yield the loss of each step of the job, and return the new model."""
         raise NotImplementedError
 
-    @abstractmethod
-    def probe(self, samples: Indices) -> None:
-        """Compute what takes as long as one step on these samples: the canary does it again and again."""
-
     def flops(self) -> tuple[int, int]:
         """Return the FLOPs of one sample (a multiplication and an addition are two): forward, and training.
 

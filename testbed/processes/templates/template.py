@@ -11,18 +11,16 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.clock import WallClock
-from testbed.common.errors import UserError
+from testbed.common.errors import RunFailed, UserError
 from testbed.common.files.opened_files import FileMarks, OpenedFiles
 from testbed.common.finders.user_code import in_one_line
 from testbed.host import calibration, survey_memory
@@ -39,8 +37,6 @@ from testbed.traces import availability, rate
 from testbed.wire.training_job import Job
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from testbed.learning.training.task import Task
 
 _MANY_DEVICES = 100
@@ -49,6 +45,8 @@ _MANY_DEVICES = 100
 _CHECKS = 2
 """A remembered survey that a few steps contradict is checked once more: the end of an earlier run may disturb one
 check for 40 ms, and a new survey takes a second."""
+_FIRST_SAMPLES = 32
+"""Of the first step, which makes torch load and allocate what the processes then share."""
 _PIECE_SAMPLES = 512
 """A larger step goes through the network in pieces (``testbed.learning.training.task``) and needs no more memory."""
 
@@ -147,7 +145,8 @@ def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> Templa
     except UserError as error:
         found = TemplateAnswer(problem=str(error))
     except Exception as error:  # noqa: BLE001  no other process could report it
-        found = TemplateAnswer(problem=in_one_line(error), details=traceback.format_exc())
+        line = in_one_line(error, with_type=not isinstance(error, RunFailed))
+        found = TemplateAnswer(problem=line, details=traceback.format_exc())
     gc.collect()
     gc.freeze()
     if request.devices >= _MANY_DEVICES:
@@ -168,10 +167,7 @@ def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
         task = setup.recipe(request.task, request.parameters, request.source).open(setting)
-    # torch imports and allocates lazily: a full step here makes the first step of each device fast
-    job = replace(request.job, steps=1, epochs=0, batch=32, proximal=0.1)
-    for _ in _steps(task, task.shards[0], job):
-        pass
+    next(_trials(task, replace(request.job, momentum=0.5, proximal=0.1))(_FIRST_SAMPLES))
     return task
 
 
@@ -261,7 +257,7 @@ def _confirmed(
 
     Without deadlines, nothing must be confirmed. The pressure is measured all the same, for the certificate.
     """
-    steps = _endless_steps(task, request)
+    steps = _trials(task, request.job)
     if not times.steps:
         calibration.feel_pressure(steps, largest, meter)
         return times
@@ -272,21 +268,10 @@ def _confirmed(
     return None
 
 
-def _endless_steps(task: Task, request: TemplateRequest) -> calibration.Steps:
-    everything = np.arange(task.training_samples, dtype=np.int64)
+def _trials(task: Task, job: Job) -> calibration.Steps:
+    from devices.compute.trial_steps import trial_steps
 
-    def steps(batch: int) -> Iterator[float]:
-        return _steps(task, everything, replace(request.job, steps=1_000_000, epochs=0, batch=batch))
-
-    largest = max(task.shards, key=len)
-
-    def whole_jobs(samples: int) -> Iterator[float]:
-        batch = max(1, min(request.job.batch or samples, samples))
-        job = replace(request.job, steps=max(1, samples // batch), epochs=0, batch=batch)
-        while True:
-            yield from _steps(task, largest, job)
-
-    return whole_jobs if request.job.whole else steps
+    return lambda samples: trial_steps(task, job, samples)
 
 
 def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, meter: PressureMeter) -> SurveyTimes:
@@ -305,7 +290,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
                 " give seconds_per_sample for its devices"
             )
         forward, training = counted
-    steps = _endless_steps(task, request)
+    steps = _trials(task, request.job)
     return SurveyTimes(
         measured_at=survey_memory.now(),
         flops_forward=forward,
@@ -315,12 +300,3 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
         metrics=tuple(metrics),
         device_bytes=unique_memory.measure(steps, min(largest, _PIECE_SAMPLES)),
     )
-
-
-def _steps(task: Task, shard: npt.NDArray[np.int64], job: Job) -> Iterator[float]:
-    from devices.compute.job_steps import training
-    from testbed.learning.training.task import VectorJob
-
-    rng = np.random.default_rng(0)
-    work = VectorJob(base=task.initial(), job=job, device=0, number=0, samples=shard, rng=rng, memory={})
-    return training(task, work)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from devices.compute.local_sgd import local_sgd
+from testbed.learning.training.task import VectorJob
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
 from tests.devices.tiny import INPUTS, LABELS, SHARD, TinyTask
@@ -20,7 +21,14 @@ BASE.flags.writeable = False  # as a received frame is
 
 
 def run(job: Job, seed: int = 0, task: TinyTask | None = None, number: int = 0) -> tuple[list[float], Vector]:
-    return finished(local_sgd(task or TinyTask(), SHARD, job, BASE, np.random.default_rng(seed), number))
+    return finished(steps(task or TinyTask(), job, BASE, seed, number))
+
+
+def steps(task: TinyTask, job: Job, base: Vector, seed: int, number: int = 0) -> Generator[float, None, Vector]:
+    """Train, and return the difference to the base."""
+    rng = np.random.default_rng(seed)
+    work = VectorJob(base=base, job=job, device=0, number=number, samples=SHARD, rng=rng, memory={})
+    return (yield from local_sgd(task, work)) - base
 
 
 def finished(steps: Generator[float, None, Vector]) -> tuple[list[float], Vector]:
@@ -182,7 +190,7 @@ def test_successive_jobs_are_those_of_torch_with_its_exponential_learning_rate(
     x, theirs = torch.from_numpy(BASE.copy()), torch.nn.Linear(3, 2)
     for number in range(3):
         task = TinyTask()
-        _, delta = finished(local_sgd(task, SHARD, job, x.numpy(), np.random.default_rng(number), number))
+        _, delta = finished(steps(task, job, x.numpy(), number, number))
         with torch.no_grad():
             theirs.weight.copy_(x[:6].view(2, 3))
             theirs.bias.copy_(x[6:])
@@ -203,7 +211,7 @@ def test_successive_jobs_are_those_of_torch_with_its_exponential_learning_rate(
 
 def test_abandoned_training_does_not_change_the_next() -> None:
     job, task = Job(steps=4, batch=2, momentum=0.9), TinyTask()
-    begun = local_sgd(task, SHARD, job, BASE, np.random.default_rng(7))
+    begun = steps(task, job, BASE, 7)
     next(begun)
     begun.close()
     np.testing.assert_array_equal(run(job, 3, task)[1], run(job, 3)[1])

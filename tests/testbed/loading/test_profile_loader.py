@@ -233,6 +233,7 @@ def test_unset_parameters_of_strategy_and_task_are_written_out_with_their_defaul
     experiment = load(tmp_path, "strategy=asyncfeded", "task.split=dirichlet", "task.split.alpha=0.25")
     assert experiment.strategy_parameters.keys() >= {"lam", "gamma_bar"}
     assert experiment.task_parameters == {
+        "buffers": "average",
         "model": "small-cnn",
         "split": {"name": "dirichlet", "alpha": 0.25, "balanced": False, "least": 1, "short": "fill"},
     }

@@ -42,6 +42,7 @@ def test_a_request_says_what_to_load_for_which_devices(tmp_path: Path) -> None:
         "mine",
         "digits",
         {
+            "buffers": "average",
             "model": "small-cnn",
             "split": {"name": "dirichlet", "alpha": 0.25, "balanced": False, "least": 1, "short": "fill"},
         },

@@ -15,7 +15,8 @@ from safetensors.numpy import save_file
 
 from aggregator.process import assembly
 from aggregator.strategy import DeviceInfo
-from devices.compute.local_sgd import steps_of_job
+from devices.compute.job_steps import steps_of_job
+from devices.compute.kept_memory import JobTickets, KeptMemory
 from devices.compute.trainer import Computation, Stepwise
 from devices.device import Device
 from testbed.emulation.faults import timetable
@@ -115,9 +116,11 @@ class OneProcess:
         return len(self.task.shards[self._specs[name].index])
 
     def _trainer(self, spec: DeviceSpec) -> object:
-        def train(job: Job, base: Vector, number: int) -> Computation:
+        kept = KeptMemory()
+
+        def train(job: Job, base: Vector, number: int, tickets: JobTickets) -> Computation:
             # as a whole, when it begins: all devices share one network
-            steps = steps_of_job(self.task, self.experiment.seed, spec.index, job, base, number)
+            steps = steps_of_job(self.task, self.experiment.seed, spec.index, job, base, number, tickets, kept)
             return _Computed(Stepwise(steps), job.steps_over(self._samples(spec.name)))
 
         return train

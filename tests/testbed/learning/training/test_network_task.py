@@ -14,7 +14,6 @@ from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.digits import Digits
 from testbed.learning.tasks.setting import Setting
-from testbed.learning.training.flat_vector import FlatModel
 from testbed.learning.training.network_task import NetworkTask
 
 # 1,797 images: a fifth for testing, rounded down, is 359
@@ -135,11 +134,6 @@ def test_training_never_changes_the_initial_model(digits: NetworkTask) -> None:
     digits.initial()[:] = 7.0
     digits.model.vector.fill_(3.0)
     assert np.array_equal(digits.initial(), before)
-
-
-def test_a_network_with_buffers_is_refused() -> None:
-    with pytest.raises(ValueError, match="batch norm"):
-        FlatModel(nn.BatchNorm1d(3))
 
 
 # ---- evaluation and checkpoints
