@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import numpy as np
 
+from aggregator.connections.lost_devices import LostDevices
 from aggregator.connections.peers import Peers
+from aggregator.connections.scripted_deaths import ScriptedDeaths
 from aggregator.engine.actions import Send
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine, NoteCall
@@ -15,6 +17,8 @@ from aggregator.engine.forecast import CellForecast
 from aggregator.engine.ticket_register import Record
 from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.ending import Ending
+from aggregator.process.evaluation import EvaluationQueue
+from aggregator.process.message_handler import FleetPeers, MessageHandler
 from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
@@ -113,6 +117,20 @@ def arrivals_of(config: AggregatorConfig) -> Arrivals | RecordedOrder:
     if config.replay is None or config.experiment.replay.mode != "strict":
         return Arrivals()
     return RecordedOrder(read_arrivals(Path(config.replay.arrivals)), config.replay.wakes)
+
+
+def handler_of(
+    peers: FleetPeers,
+    engine: Engine,
+    evaluation: EvaluationQueue,
+    lost: Callable[[ScriptedDeaths], LostDevices],
+    ending: Ending,
+    record: Callable[[trace.Event], None],
+    config: AggregatorConfig,
+) -> MessageHandler:
+    """Return what gives messages their meaning. ``lost`` makes what finds lost devices."""
+    deaths = ScriptedDeaths(peers.fleet.values(), record)
+    return MessageHandler(peers, engine, evaluation, lost(deaths), deaths, ending, record, arrivals_of(config))
 
 
 def ending_of(config: AggregatorConfig) -> Ending:

@@ -9,7 +9,7 @@ from aggregator.engine.engine import Engine
 from aggregator.process.ending import Ending
 from aggregator.process.load import LoadMeter
 from aggregator.process.recorded_order import RecordedOrder
-from testbed.common.clock import WallClock
+from testbed.common.clock import RunClock
 from testbed.wire.messages import Ask, Update
 
 
@@ -33,7 +33,7 @@ class DueEvents:
         """Return the moment from which a message that is received now counts: see ``RecordedOrder.until``."""
         return now if self._ending.reason is not None else self._arrivals.until(now)
 
-    def catch_up(self, now: float, clock: WallClock, load: LoadMeter) -> float:
+    def catch_up(self, now: float, clock: RunClock, load: LoadMeter) -> float:
         """Handle everything that is due by ``now`` or falls due meanwhile, until the run ends. Return the moment then.
 
         An update comes first, and the wake after the updates of its moment. (A strategy with ticks makes its tick
