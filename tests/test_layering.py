@@ -373,10 +373,10 @@ FIGURES = (
                 "testbed/processes/templates/template.py",
                 "devices/compute/local_sgd.py",
                 "devices/compute/optimizers.py",
-                "testbed/verification/one_thread.py",
+                "testbed.learning.one_thread.py",
             ],
         ),
-        ("threadpoolctl", ["testbed/verification/one_thread.py"]),
+        ("threadpoolctl", ["testbed.learning.one_thread.py"]),
     ],
 )
 def test_a_module_stays_in_its_files(module: str, allowed: list[str]) -> None:

@@ -86,7 +86,7 @@ class AggregatorProcess:
             self._call_file.note,
         )
         self._evaluation = EvaluationQueue(experiment.evaluation.every)
-        self._ending = assembly.ending_of(config)
+        self._ending = assembly.ending_of(experiment, config.replay)
         self._course = RunCourse(experiment, self._engine, self._evaluation, self._ending, self._trace.write)
         presence = PresenceTracker(experiment.presence.timeout)
         self._handler = assembly.handler_of(
@@ -96,7 +96,7 @@ class AggregatorProcess:
             lambda deaths: LostDevices(KernelProcesses(self._peers), presence, deaths),
             self._ending,
             self._trace.write,
-            config,
+            assembly.arrivals_of(experiment, config.replay),
         )
         self._intake = Intake(
             self._peers,

@@ -40,12 +40,12 @@ def mean_loss(losses: float, steps: int) -> float | None:
     return losses / steps if math.isfinite(losses) else None
 
 
-def complete(computing: Computation, steps: int) -> tuple[Vector, float | None]:
-    """Compute all steps of a job at once; return the delta and the mean loss."""
+def complete(computing: Computation, steps: int) -> tuple[Vector, float]:
+    """Compute all steps of a job at once; return the delta and the sum of the losses."""
     losses = 0.0
     for _ in range(steps):
         losses += computing.step()
-    return computing.result(), mean_loss(losses, steps)
+    return computing.result(), losses
 
 
 Trainer: TypeAlias = Callable[[Job, Vector, int, JobTickets], Computation]
