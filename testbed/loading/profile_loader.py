@@ -19,6 +19,7 @@ from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
 from testbed.loading import cell_check, script_check
+from testbed.loading.clock_check import check_clock
 from testbed.loading.experiment_checks import check_name, check_selection, check_strategy, check_ticks, located_replay
 from testbed.loading.overrides import parse, put
 from testbed.loading.profile_files import file_of, named, read_toml
@@ -117,6 +118,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     groups = [_group(group, experiment, source, f"devices[{i}]", folder) for i, group in enumerate(experiment.devices)]
     experiment = replace(experiment, devices=tuple(groups), replay=located_replay(experiment, groups, source, folder))
     endpoints.check(experiment.transport, source)
+    check_clock(experiment, source)
     cell_check.check(experiment, source)
     script_check.check(experiment, fleet.members(experiment), source)
     return experiment
