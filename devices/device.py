@@ -101,7 +101,7 @@ class Device:
         self._inbox: Train | None = None
         """A Train that arrived during a suspension."""
         self._finished = 0
-        self._trains = 0
+        self._trains = self._final_models = 0
         self._grant: Grant | None = None
         """The last one; it may arrive before the model that it is for."""
         self.outbox: list[Update | Ask] = []
@@ -365,6 +365,11 @@ class Device:
             drops=self._downloads.drops + self._uploads.drops,
         )
 
+    @property
+    def incidents(self) -> int:
+        """Counts what an aggregator learns from heartbeats only: lost transfers, and final models that have arrived."""
+        return self._downloads.drops + self._uploads.drops + self._final_models
+
     def take_events(self) -> tuple[DeviceEvent, ...]:
         """Return the events since the last call."""
         events = tuple(self._events)
@@ -412,6 +417,7 @@ class Device:
         self._jobs.update_baseline(train)
         if train.job is None:
             self._finished = train.ticket  # the final model: the next heartbeat reports that it has arrived
+            self._final_models += 1
             return
         self._base = train if self.spec.on_lost_download == "old_base" else None
         self._start_work(train, train.job, moment)

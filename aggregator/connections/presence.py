@@ -39,6 +39,11 @@ class PresenceTracker:
         self._last[device] = now
         self._bound = min(self._bound, now)
 
+    def note_sign_of_life(self, device: str, moment: float) -> None:
+        """Note that a device was alive at ``moment``, which may be before its last message."""
+        if self._last.get(device, math.inf) < moment:
+            self.note_message(device, moment)
+
     def recheck_in(self, device: str, now: float, seconds: float) -> None:
         """Report a silent device once more after ``seconds``, unless it sends something first."""
         self.note_message(device, now - self._timeout + seconds)

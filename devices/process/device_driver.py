@@ -30,7 +30,8 @@ _MOST_REPLACED = 4
 class DeviceDriver:
     """One device with its cluster and its messages.
 
-    ``lead``, ``ahead``, ``grain``, ``whole``: see Device.
+    ``lead``, ``ahead``, ``grain``, ``whole``: see Device. ``brief``: only heartbeats after which something follows are
+    sent. The others show that the device lives and which messages have reached it, and somebody else knows that.
     """
 
     def __init__(
@@ -46,9 +47,10 @@ class DeviceDriver:
         ahead: float = 0.0,
         grain: float = 0.0,
         whole: bool = False,
+        brief: bool = False,
     ) -> None:
         """``aggregator``: where messages to it go; ``links``: connections to a cluster."""
-        spec = config.spec
+        self._config, spec = config, config.spec
         self.device = Device(
             spec,
             _timetable(config),
@@ -68,14 +70,17 @@ class DeviceDriver:
         self._replaces_heartbeats = spec.throttle == "none" and lossless
         self._replaced = 0
         """Heartbeats in a row that an update has replaced."""
+        self._brief, self._reported = brief, 0
         self._interval = config.heartbeat_seconds
-        self._next_heartbeat = (spec.index * _GOLDEN % 1.0) * config.heartbeat_seconds
+        self._heartbeats, self._next_heartbeat = 0, self._moment_of_heartbeat(0)
         self._frozen_until = -math.inf
 
     # ---- what is due
 
     def advance(self, now: float) -> None:
         """Do everything that is due, except computing a step and sending messages."""
+        if self._brief and self._next_heartbeat < now:  # it was not sent, for there was nothing to report
+            self._count_heartbeats(now)
         self.device.advance(now)
         if self.cluster.active:
             self.cluster.advance(now)
@@ -84,19 +89,41 @@ class DeviceDriver:
         """Send what is due to the aggregator: updates, events and the heartbeat; to a head, the heartbeat."""
         # no heartbeat may overtake an update that waits: it would look as if the job had been given up
         delivered = self._outbox.deliver(now)
-        if self.is_killed or (delivered and now < self._next_heartbeat):
+        if (delivered and now < self._next_heartbeat) or self.is_killed or self._is_quiet:
             return
         if delivered and not self._is_replaced(now):
             self._outbox.send_heartbeat(now)
-            self._replaced = 0
+            self._replaced, self._reported = 0, self.device.incidents
         self.cluster.send_heartbeat_to_head()
-        behind = math.ceil((now - self._next_heartbeat) / self._interval)
-        self._next_heartbeat += self._interval * max(1, behind)
+        self._heartbeats += 1
+        self._next_heartbeat = self._moment_of_heartbeat(self._heartbeats)
+        if self._next_heartbeat < now:
+            self._count_heartbeats(now)
 
     def due(self) -> float:
         """Return when :meth:`advance`, :meth:`exchange` or a step is wanted next."""
-        due = min(self.device.due(), self._next_heartbeat)
-        return min(due, self.cluster.due()) if self.cluster.active else due
+        if self.cluster.active:
+            return min(self.device.due(), self._next_heartbeat, self.cluster.due())
+        due = self.device.due()
+        return due if self._is_quiet else min(due, self._next_heartbeat)
+
+    @property
+    def last_heartbeat(self) -> float:
+        """When the last heartbeat was due, sent or not; before 0 if none was."""
+        return self._moment_of_heartbeat(self._heartbeats - 1)
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether the next heartbeat need not be sent."""
+        return self._brief and self.device.incidents == self._reported and not self.cluster.active
+
+    def _count_heartbeats(self, now: float) -> None:
+        """Let the next heartbeat be the first one that is not before ``now``."""
+        self._heartbeats += max(1, math.ceil((now - self._next_heartbeat) / self._interval))
+        self._next_heartbeat = self._moment_of_heartbeat(self._heartbeats)
+
+    def _moment_of_heartbeat(self, number: int) -> float:
+        return ((self._config.spec.index * _GOLDEN % 1.0) + number) * self._interval
 
     @property
     def is_killed(self) -> bool:

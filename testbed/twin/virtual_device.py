@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from devices.compute.kept_memory import JobTickets
@@ -18,16 +19,27 @@ def no_meter() -> None:
 
 
 class VirtualDevice:
-    """One device. ``results`` computes its jobs; ``samples``: how many it has."""
+    """One device. ``results`` computes its jobs; ``samples``: how many it has; ``brief``: see DeviceDriver."""
 
-    __slots__ = ("_driver", "_frozen_until", "_sent", "_waiting", "config")
+    __slots__ = ("_driver", "_frozen_until", "_sent", "_waiting", "config", "last_sign")
 
-    def __init__(self, config: DeviceConfig, samples: int, results: JobResults, clusters: MemoryClusters) -> None:
+    def __init__(
+        self, config: DeviceConfig, samples: int, results: JobResults, clusters: MemoryClusters, *, brief: bool
+    ) -> None:
         name = config.spec.name
         self.config, self._sent = config, MessageList()
         self._driver: DeviceDriver | None = DeviceDriver(
-            config, samples, _trainer(name, results), no_meter, self._sent, clusters.of(name), whole=True
+            config,
+            samples,
+            _trainer(name, results),
+            no_meter,
+            self._sent,
+            clusters.of(name),
+            whole=True,
+            brief=brief and config.spec.suspend_by != "signal",
         )
+        self.last_sign = -math.inf
+        """When the last heartbeat before its death was due."""
         self._frozen_until: float | None = None
         self._waiting: list[Message] = []
         """What it has been sent since it was frozen."""
@@ -37,10 +49,15 @@ class VirtualDevice:
         """Whether the script has killed it."""
         return self._driver is None
 
+    @property
+    def lives(self) -> bool:
+        """Whether it is neither dead nor frozen."""
+        return self._driver is not None and self._frozen_until is None
+
     def receive(self, message: Message, now: float) -> float:
         """Accept a message of the aggregator. Return when it acts next."""
         if self._driver is None:
-            return float("inf")
+            return math.inf
         if self._frozen_until is not None:
             self._waiting.append(message)
             return self._frozen_until
@@ -51,7 +68,7 @@ class VirtualDevice:
         """Do everything that is due. Return what it sends, and when it acts next."""
         driver = self._driver
         if driver is None:
-            return [], float("inf")
+            return [], math.inf
         if self._frozen_until is not None:
             if now < self._frozen_until:
                 return [], self._frozen_until
@@ -66,8 +83,8 @@ class VirtualDevice:
             driver.exchange(now)
         if driver.is_killed:
             driver.send_heartbeat(now)
-            self._driver = None
-            return self._sent.take(), float("inf")
+            self._driver, self.last_sign = None, driver.last_heartbeat
+            return self._sent.take(), math.inf
         self._frozen_until = driver.freeze_until()
         return self._sent.take(), driver.due() if self._frozen_until is None else self._frozen_until
 

@@ -39,7 +39,13 @@ class VirtualPeers:
 
 
 class NoProcesses:
-    """Takes the place of the processes of a run: none ends by itself, and a silent device does not compute."""
+    """Takes the place of the processes of a run: none ends by itself, and a device that lives is never lost.
+
+    ``lives`` says whether a device is neither dead nor frozen.
+    """
+
+    def __init__(self, lives: Callable[[str], bool]) -> None:
+        self._lives = lives
 
     def watch(self, device: str) -> None:
         """There is nothing to watch."""
@@ -51,7 +57,7 @@ class NoProcesses:
         return True
 
     def is_computing(self, device: str, host_now: float) -> bool | None:
-        return False
+        return self._lives(device)
 
     def forget(self, device: str) -> None:
         """There is nothing to forget."""

@@ -74,10 +74,10 @@ class VirtualRun:
         self._indices = {config.spec.name: config.spec.index for config in configs}
         self._names = [config.spec.name for config in configs]
         self._agenda, self._clusters = Agenda(len(configs)), MemoryClusters(self._wake)
+        self._strategy = assembly.strategy_of(experiment)
         self._devices = [self._device(config) for config in configs]
         specs = [config.spec for config in configs]
         self._peers = VirtualPeers(specs, self._deliver)
-        self._strategy = assembly.strategy_of(experiment)
         self._engine = assembly.engine_of(
             experiment, self._strategy, specs, task, self._peers.send_to, self._trace.write
         )
@@ -91,7 +91,7 @@ class VirtualRun:
             self._peers,
             self._engine,
             self._evaluation,
-            lambda deaths: LostDevices(NoProcesses(), self._presence, deaths),
+            lambda deaths: LostDevices(NoProcesses(self._lives), self._presence, deaths),
             self._ending,
             self._trace.write,
             assembly.arrivals_of(experiment, replay),
@@ -103,7 +103,11 @@ class VirtualRun:
 
     def _device(self, config: DeviceConfig) -> VirtualDevice:
         samples = len(self._task.shards[config.spec.index])
-        return VirtualDevice(config, samples, self._results, self._clusters)
+        brief = not self._strategy.uses_progress
+        return VirtualDevice(config, samples, self._results, self._clusters, brief=brief)
+
+    def _lives(self, device: str) -> bool:
+        return self._devices[self._indices[device]].lives
 
     def stop(self) -> None:
         """End the run at the next moment."""
@@ -185,6 +189,8 @@ class VirtualRun:
     def _act(self, index: int, device: VirtualDevice, now: float) -> list[Message]:
         messages, following = device.act(now)
         self._agenda.plan(index, following)
+        if messages and device.is_dead:
+            self._presence.note_sign_of_life(self._names[index], device.last_sign)
         return messages
 
     def _deliver(self, device: str, message: Message) -> None:
