@@ -22,7 +22,7 @@ BRIEF := not slow and not timing and not browser
 TOUCHED_MOST := tests/aggregator tests/devices tests/testbed/profile tests/testbed/wire tests/testbed/planning \
 	tests/testbed/processes tests/testbed/history tests/test_layering.py
 
-.PHONY: run test quick test-timing test-all test-nightly lint bench bench-page bench-fedlab chaos papers metrics-page format clean
+.PHONY: run test quick test-timing test-all test-nightly test-hf lint bench bench-page bench-fedlab chaos papers metrics-page format clean
 
 run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
@@ -47,6 +47,14 @@ test-all: $(READY)
 
 test-nightly: $(READY)
 	EDGEBED_PROPERTIES=random $(PYTEST) -n $(WORKERS) -m "not live and not timing and not browser"
+
+# the tests of Hugging Face folders, in .venv-hf: pyarrow is large, and nothing else needs it
+test-hf:
+	$(PYTHON) -m venv $(VENV)-hf
+	$(VENV)-hf/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt "torch==2.13.0"
+	$(VENV)-hf/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--constraint constraints-hf.txt --editable ".[hf]" hypothesis jsonschema pytest pytest-timeout pytest-xdist
+	$(VENV)-hf/bin/python -m pytest tests/testbed/learning/data/own_files/test_hugging_face.py tests/live/test_own_data.py
 
 lint: $(READY)
 	$(BIN)/ruff check $(SOURCES)
@@ -83,7 +91,7 @@ format: $(READY)
 	$(BIN)/ruff format $(SOURCES)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-hf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

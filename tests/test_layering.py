@@ -39,11 +39,14 @@ MAY_IMPORT = {
     "testbed.history": "testbed.common testbed.common.files testbed.history.events",
     "testbed.learning": "testbed.common testbed.learning.data testbed.learning.tasks testbed.profile",
     "testbed.learning.data": "testbed.common testbed.common.files testbed.learning.data.readers",
+    "testbed.learning.data.own_files": "testbed.common testbed.common.files testbed.learning.data.readers",
     "testbed.learning.data.readers": "testbed.common testbed.common.files",
     "testbed.learning.models": "",
+    "testbed.learning.own_data": "testbed.common testbed.learning.data testbed.learning.data.own_files"
+    " testbed.learning.data.readers testbed.learning.models",
     "testbed.learning.splits": "testbed.common testbed.learning.data",
     "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.models testbed.learning.splits"
-    " testbed.learning.training testbed.profile",
+    " testbed.learning.own_data testbed.learning.training testbed.profile",
     "testbed.learning.training": "testbed.common testbed.learning.data testbed.learning.models testbed.wire",
     # the aggregator
     "aggregator": "aggregator.pacing aggregator.strategy testbed.common testbed.wire",
@@ -148,7 +151,7 @@ MAY_IMPORT = {
     " testbed.common.finders"
     " testbed.common.terminal"
     " testbed.comparison testbed.doctor testbed.execution testbed.history testbed.host testbed.learning"
-    " testbed.learning.data testbed.learning.splits"
+    " testbed.learning.data testbed.learning.models testbed.learning.splits"
     " testbed.learning.tasks testbed.loading testbed.partition testbed.planning testbed.profile testbed.report.content"
     " testbed.runs testbed.runs.results testbed.sweeps testbed.theory testbed.trace_tools testbed.traces.formats"
     " testbed.verification testbed.wire",
@@ -368,6 +371,7 @@ FIGURES = (
             "torch",
             [
                 "testbed/learning/models/*",
+                "testbed/learning/own_data/own_data.py",
                 "testbed/learning/tasks/*",
                 "testbed/learning/training/*",
                 "testbed/processes/templates/template.py",

@@ -21,7 +21,7 @@ def local_sgd(task: NetworkTask, work: VectorJob) -> Generator[float, None, Vect
     task.load(work)
     start = model.weights.clone() if job.proximal else None
     change = optimizers.optimizer_of(job, work.memory)
-    batches = drawn_batches(samples, job, work.rng)
+    batches = drawn_batches(samples, job, work.rng, task.least_batch)
     losses = 0.0
     count = job.batches_over(len(samples))
     for step in range(count):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from testbed.common.clock import WallClock
 from testbed.host.cores import settle, unpin
 from testbed.host.kernel import UsageMeter
 from testbed.host.quotas.cpu_quota import CpuQuota
+from testbed.learning.training.own_training import OwnTrainingError
 from testbed.learning.training.task import Task
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
 from testbed.wire.message_ends import SocketClusterLinks, SocketSender
@@ -136,8 +138,11 @@ class DeviceProcess:
         """Compute some steps: the first ones after a fork cause page faults, and would miss their deadlines."""
         job, index = self._config.job, self._config.spec.index
         samples = min(job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
-        for _ in itertools.islice(trial_steps(self._task, job, samples, index), _WARM_UP_STEPS):
-            pass
+        try:
+            for _ in itertools.islice(trial_steps(self._task, job, samples, index), _WARM_UP_STEPS):
+                pass
+        except OwnTrainingError:  # the first job will end the device, after the run has begun
+            traceback.print_exc()
 
     def _wait_to_rejoin(self) -> bool:
         """Wait for the moment of a rejoin, if there is one. Return False if the run ends before."""

@@ -162,6 +162,29 @@ def _tasks() -> list[ListedName]:
     return _classes(TASKS, lambda cls: [lines[cls.stored]] if hasattr(cls, "stored") else [])
 
 
+def _networks() -> list[ListedName]:
+    from testbed.common.parameters import parameter_of
+    from testbed.learning.models import NETWORKS
+    from testbed.learning.tasks import TASKS
+
+    offers = {
+        task: parameter_of(cls, "model").allowed.choices or () for task, cls in TASKS.items() if hasattr(cls, "model")
+    }
+    return [
+        ListedName(
+            name=name,
+            title=network.title,
+            details=[
+                f"{network.parameters:,} parameters"
+                + (f", {network.buffers:,} numbers in buffers" if network.buffers else ""),
+                f"input: {'×'.join(map(str, network.inputs))}, outputs: {network.outputs}",
+                f"tasks: {', '.join(task for task, models in offers.items() if name in models) or 'none by name'}",
+            ],
+        )
+        for name, network in NETWORKS.items()
+    ]
+
+
 def _splits() -> list[ListedName]:
     from testbed.learning.splits import SPLITS
 
@@ -243,7 +266,11 @@ def _details(found: DeviceProfile | LinkProfile) -> list[str]:
     else:
         speeds = found.seconds_per_sample
         by_task = speeds if isinstance(speeds, dict) else {} if speeds is None else {"any task": speeds}
-        lines = [f"{task}: {seconds * 1e3:g} ms per sample" for task, seconds in by_task.items()]
+        lines = [
+            f"{task}: {seconds * 1e3:g} ms per sample"
+            + (", derived from FLOPs" if task in found.derived_speeds else "")
+            for task, seconds in by_task.items()
+        ]
     return [*lines, f"source: {found.source}", *([] if found.power is None else _watts(found.power))]
 
 
@@ -270,6 +297,7 @@ _LISTS = {
     "devices": _devices,
     "links": _links,
     "tasks": _tasks,
+    "networks": _networks,
     "splits": _splits,
     "keys": _keys,
     "schema": _result_files,

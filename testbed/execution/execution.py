@@ -167,6 +167,9 @@ def _run_processes(
             with launcher:
                 survey = launcher.survey()
                 if survey is not None:
+                    if run.saved is not None:
+                        then = resuming.data_digest_of(folder.path)
+                        resuming.check_data(folder.path, run.experiment, then, survey.data_sha256)
                     plan = _admit(run, survey, roles)
                     folder.write_profile(replace(run.experiment, dilation=plan.dilation))
                     run.say(f"core plan: {plan.core_plan}")

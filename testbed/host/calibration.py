@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from testbed.common.errors import RunFailed
 from testbed.common.stats import quantile
 from testbed.host.cores import die_with_parent, settle
 from testbed.host.kernel import pressure_seconds
@@ -115,16 +116,26 @@ def _step_time(samples: int, alone: Sequence[float], crowded: Sequence[float]) -
 def _together(
     cores: Sequence[int], steps: Steps, sizes: Sequence[int], seconds: float = _SECONDS
 ) -> dict[int, list[float]]:
-    """Batch size → the seconds of all steps; one child for each entry of ``cores`` times them at the same time."""
+    """Batch size → the seconds of all steps; one child for each entry of ``cores`` times them at the same time.
+
+    Raises RunFailed if a step does.
+    """
     results = in_children([functools.partial(_time_steps, core, steps, sizes, seconds) for core in cores])
+    problem = next((result for result in results if isinstance(result, str)), None)
+    if problem is not None:
+        raise RunFailed(problem)
     if any(result is None for result in results):
         raise RuntimeError("a process that timed local steps ended early; free memory, or use a smaller task")
     return {size: [s for result in results for s in result[str(size)]] for size in sizes}  # type: ignore[index]
 
 
-def _time_steps(core: int, steps: Steps, sizes: Sequence[int], seconds: float) -> dict[str, list[float]]:
+def _time_steps(core: int, steps: Steps, sizes: Sequence[int], seconds: float) -> dict[str, list[float]] | str:
+    """Return the seconds of steps by their size; the text of a RunFailed, such as of a user's own training."""
     settle((core,), Priority.DEVICE)
-    return {str(size): _times(steps(size), seconds) for size in sizes}
+    try:
+        return {str(size): _times(steps(size), seconds) for size in sizes}
+    except RunFailed as failure:
+        return str(failure)
 
 
 def _times(steps: Iterator[object], seconds: float) -> list[float]:

@@ -38,6 +38,10 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     flops_forward: int = 0
     flops_training: int = 0
     """FLOPs of one sample; a multiplication and an addition are two. 0 if they were not counted."""
+    work: float = 1.0
+    """How many times the FLOPs of the network for which the catalogue of devices has speeds."""
+    data_sha256: str = ""
+    """Of the samples; empty if they are not known to be the same in each run."""
     steps: tuple[StepTime, ...] = ()
     """A small batch first, then the whole batch, or half a second of it; empty if no device is throttled."""
     evaluation_seconds: float = 0.0

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from aggregator.strategies import STRATEGIES
 from testbed.common.errors import ProfileError
-from testbed.common.parameters import Named, TomlTable, as_table, build, parameter_of
+from testbed.common.parameters import Named, ParameterError, TomlTable, as_table, build, parameter_of
 from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
@@ -34,6 +34,8 @@ from testbed.profile.schema import (
     name_and_parameters,
 )
 from testbed.wire import endpoints
+
+T = TypeVar("T")
 
 COMMAND_LINE = "command line"
 _OPTIONS = {"replay.trace": "--replay", "replay.mode": "--replay-mode"}
@@ -109,7 +111,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     # with all defaults written out, a stored profile keeps its meaning when a default changes
     experiment = replace(
         experiment,
-        task=_task_with_defaults(experiment.task, source),
+        task=_task_with_defaults(experiment.task, source, folder),
         strategy=_strategy_with_defaults(experiment.strategy, source),
     )
     if TASKS.find(experiment.task_name, source, "task").trains_as_a_whole():
@@ -150,11 +152,14 @@ def _check_named(kind: str, value: Named, source: str) -> None:
 
 
 def _with_defaults(kind: str, catalogue: Catalogue[Any], value: Named, source: str) -> TomlTable:
-    """Return the checked table of a strategy, task or split, with all its parameters."""
+    """Return the checked table of a strategy or split, with all its parameters."""
+    return {"name": name_and_parameters(value)[0], **as_table(_chosen(kind, catalogue, value, source))}
+
+
+def _chosen(kind: str, catalogue: Catalogue[T], value: Named, source: str) -> T:
     _check_named(kind, value, source)
     name, parameters = name_and_parameters(value)
-    chosen = build(catalogue.find(name, source, kind), parameters, source, kind)
-    return {"name": name, **as_table(chosen)}
+    return build(catalogue.find(name, source, kind), parameters, source, kind)
 
 
 def _strategy_with_defaults(value: Named, source: str) -> TomlTable:
@@ -163,8 +168,13 @@ def _strategy_with_defaults(value: Named, source: str) -> TomlTable:
     return _with_defaults("strategy", STRATEGIES, value, source)
 
 
-def _task_with_defaults(value: Named, source: str) -> TomlTable:
-    table = _with_defaults("task", TASKS, value, source)
+def _task_with_defaults(value: Named, source: str, folder: Path) -> TomlTable:
+    chosen = _chosen("task", TASKS, value, source)
+    try:
+        located = chosen.located(folder)
+    except ParameterError as error:
+        raise ProfileError(source, f"task.{error.key}", error.problem) from None
+    table: TomlTable = {"name": name_and_parameters(value)[0], **as_table(located)}
     split = table["split"]
     declared = parameter_of(TASKS.find(table["name"], source, "task"), "split")
     if declared.kind != Named:

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from testbed.common.console import milliseconds, say
 from testbed.planning.planner import CAPACITY, Plan, refusal
-from testbed.profile.schema import Experiment
+from testbed.profile.schema import DeviceProfile, Experiment
+from testbed.profile.speed import derived_speed
 
 
 def demand(plan: Plan) -> str:
@@ -26,7 +27,7 @@ def show(console: Console, experiment: Experiment, plan: Plan, *, fork_seconds: 
     say(console, f"{experiment.name}: {devices} devices, dilation {plan.dilation:g}")
     say(console, f"core plan: {plan.core_plan}")
     console.print(_cores(plan))
-    for line in _lines(plan):
+    for line in (*_lines(plan), *_derived_speeds(experiment)):
         say(console, line)
     if fork_seconds is not None:
         say(console, f"start-up: {devices * fork_seconds:.1f} s for {devices} forks, after the template")
@@ -73,3 +74,15 @@ def _lines(plan: Plan) -> list[str]:
     if plan.survey.is_remembered:
         lines.append(f"{plan.survey.origin}; --survey new measures again")
     return lines
+
+
+def _derived_speeds(experiment: Experiment) -> list[str]:
+    """Name the devices whose speed was neither measured nor timed."""
+    found: dict[str, list[str]] = {}
+    for group in experiment.devices:
+        if isinstance(group.profile, DeviceProfile) and (key := derived_speed(group, group.profile, experiment)):
+            found.setdefault(key, []).append(group.name or "devices")
+    return [
+        f"speed of {', '.join(dict.fromkeys(names))}: derived from the FLOPs of {key}, not measured"
+        for key, names in found.items()
+    ]

@@ -120,6 +120,10 @@ class DeviceProfile(Speed):
 
     title: str = param("", "description of the device")
     source: str = param("", "origin of the figures")
+    derived_speeds: tuple[str, ...] = param(
+        (),
+        "keys of seconds_per_sample whose values were computed from the FLOPs of a network: neither measured nor timed",
+    )
     throttle: str = param(
         "pace",
         "how computing is slowed down. pace: by deadlines; cgroup: by a CPU quota; signal: by SIGSTOP and SIGCONT;"

@@ -125,6 +125,11 @@ def check(group: DeviceGroup, profile: DeviceProfile, experiment: Experiment, so
             raise ProfileError(source, f"{name}.{given[1]}", f"is given in addition to {given[0]}; give only one")
         if owner.cycles_per_sample is not None and owner.clock_hz is None:
             raise ProfileError(source, f"{name}.cycles_per_sample", "is given without clock_hz: add it")
+    table = profile.seconds_per_sample
+    for name in profile.derived_speeds:
+        if not isinstance(table, Mapping) or name not in table:
+            problem = f"has {name!r}, which is no key of seconds_per_sample: remove it, or give its speed there"
+            raise ProfileError(source, f"{key}.profile.derived_speeds", problem)
     if profile.throttle == "none":
         for name, owner in both:
             for field in (*SPEED_KEYS, "schedule"):
@@ -155,7 +160,9 @@ def seconds_per_sample(
         return None
     owner = _owner(group, profile)
     if owner.seconds_per_sample is not None:
-        return _of_task(owner.seconds_per_sample, experiment)
+        seconds = _of_task(owner.seconds_per_sample, experiment)
+        assert seconds is not None
+        return seconds * survey.work if isinstance(owner.seconds_per_sample, Mapping) else seconds
     if owner.clock_hz is not None:
         given = owner.cycles_per_sample
         cycles = survey.flops_forward / FLOPS_PER_CYCLE if given is None else _of_task(given, experiment)
@@ -166,6 +173,13 @@ def seconds_per_sample(
     assert owner.of_host is not None
     batch = experiment.training.batch or max(survey.samples)
     return survey.step_seconds(batch) / batch / owner.of_host
+
+
+def derived_speed(group: DeviceGroup, profile: DeviceProfile, experiment: Experiment) -> str | None:
+    """Return the key of a speed that was computed from FLOPs, if the devices of this group have such a speed."""
+    table = _owner(group, profile).seconds_per_sample
+    found = _key_of_task(table, experiment) if table is profile.seconds_per_sample else None
+    return found if found in profile.derived_speeds else None
 
 
 def needs_flops(experiment: Experiment) -> bool:
@@ -186,8 +200,15 @@ def _of_task(value: float | Mapping[str, float], experiment: Experiment) -> floa
     """Return the value for the task: that of ``task:model``, else of the model, else of the task. None: no value."""
     if not isinstance(value, Mapping):
         return value
+    key = _key_of_task(value, experiment)
+    return None if key is None else value[key]
+
+
+def _key_of_task(value: float | Mapping[str, float] | None, experiment: Experiment) -> str | None:
+    if not isinstance(value, Mapping):
+        return None
     task, model = experiment.task_name, str(experiment.task_parameters.get("model"))
-    return next((value[key] for key in (f"{task}:{model}", model, task) if key in value), None)
+    return next((key for key in (f"{task}:{model}", model, task) if key in value), None)
 
 
 def _check_schedule(owner: Speed, source: str, key: str) -> None:

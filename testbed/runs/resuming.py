@@ -34,10 +34,17 @@ _MOST_STOPPED = 4 << 20
 """Bytes of the last event, which names devices that did not answer."""
 
 
+class _Calibration(msgspec.Struct, frozen=True):
+    """The one field of the survey that is needed here."""
+
+    data_sha256: str = ""
+
+
 class _Origin(msgspec.Struct):
-    """The one field of meta.json that is needed here."""
+    """The fields of meta.json that are needed here."""
 
     profile: str | None = None
+    calibration: _Calibration | None = None
 
 
 class _Stopped(msgspec.Struct, tag="stopped", tag_field="kind"):
@@ -90,6 +97,26 @@ def _values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
             yield from _values(each, f"{key}[{number}]")
     else:
         yield key, value
+
+
+def check_data(folder: Path, experiment: Experiment, then: str, now: str) -> None:
+    """Raise UserError if the samples of the task are not those of the run. ``then``, ``now``: their SHA-256."""
+    if then and now != then:
+        named = (experiment.task_parameters.get(key) for key in ("file", "folder"))
+        place = next((f" ({each})" for each in named if each), "")
+        raise UserError(
+            f"{folder}: the data of task {experiment.task_name}{place} has changed since the run began (SHA-256"
+            f" {then[:16]}… then, {now[:16] or 'unknown'}… now): restore it from a copy, or start a new run"
+        )
+
+
+def data_digest_of(folder: Path) -> str:
+    """Return the SHA-256 of the samples of a run; empty if it is not known."""
+    try:
+        meta = read_struct(folder / "meta.json", _Origin)
+    except UnreadableFile:
+        return ""
+    return "" if meta is None or meta.calibration is None else meta.calibration.data_sha256
 
 
 def check(folder: Path, experiment: Experiment, of: Saved) -> None:

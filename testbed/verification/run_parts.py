@@ -70,6 +70,8 @@ def assemble(run: StoredRun) -> RunParts:
     task = setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name)
     with setup.as_profile_errors(experiment.name):
         opened = task.open(setup.setting(experiment))
+    if not differences(meta):  # elsewhere, generated data may be rounded differently
+        resuming.check_data(run.path, experiment, meta.calibration.data_sha256, opened.data_sha256)
     return RunParts(experiment=experiment, devices=tuple(fleet.concrete(experiment, meta.calibration)), task=opened)
 
 

@@ -90,7 +90,7 @@ class FakeTraining:
 
     def _steps(self, job: Job, base: Vector, number: int) -> Steps:
         try:
-            for step in range(job.steps):
+            for step in range(1 if job.whole else job.steps):
                 yield step + 1.0
         except GeneratorExit:
             self.closed.append(number)
@@ -162,6 +162,7 @@ class Bench:
         ticket: int,
         *,
         steps: int = 4,
+        job: Job | None = None,
         at: float | None = None,
         sent: float | None = None,
         version: int = 7,
@@ -172,7 +173,7 @@ class Bench:
         kept: bool = False,
     ) -> None:
         """Pass a Train to the device ``at`` a moment; it was ``sent`` then, or before."""
-        self._receive(ticket, Job(steps=steps), at, sent, version, model, grant, baseline, arrived, kept)
+        self._receive(ticket, job or Job(steps=steps), at, sent, version, model, grant, baseline, arrived, kept)
 
     def grant(self, ticket: int, rate: float, *, at: float | None = None, sent: float | None = None) -> None:
         """Pass a Grant of ``rate`` bits per second to the device; a model of four numbers has 128 bits."""

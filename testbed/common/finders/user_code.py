@@ -35,7 +35,7 @@ def place_of(error: BaseException) -> str:
     if not steps:
         return ""
     frame, line = steps[-1]
-    return f"{_short(frame.f_code.co_filename)}:{line}, in {frame.f_code.co_name}"
+    return f"{shown_path(frame.f_code.co_filename)}:{line}, in {frame.f_code.co_name}"
 
 
 def _is_users(frame: FrameType) -> bool:
@@ -48,7 +48,7 @@ def _is_users(frame: FrameType) -> bool:
     return not is_library and not file.startswith("<")
 
 
-def _short(file: str) -> str:
+def shown_path(file: str) -> str:
     """Return a path as the user knows it: below the folder of the profile, or the current one."""
     folders = [folder for folder in user_modules.FINDER.folders if Path(file).is_relative_to(folder)]
     return str(Path(file).relative_to(folders[0])) if folders else file

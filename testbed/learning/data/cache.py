@@ -1,9 +1,9 @@
 """A cache of parsed data sets: arrays on disk, which all processes map into memory and share.
 
-A data set is parsed once for each state of its files: their paths, sizes and modification times are the name of the
-cache folder. The folder is written under a temporary name and renamed, so that it is never incomplete; if two runs
-parse at the same time, the result of the second is discarded. Lengths and checksums are verified whenever the folder
-is opened; a damaged one is built again.
+A data set is parsed once for each state of its files: their paths, sizes and modification times (and how a user's own
+files are read) are the name of the cache folder. The folder is written under a temporary name and renamed, so that it
+is never incomplete; if two runs parse at the same time, the result of the second is discarded. Lengths and checksums
+are verified whenever the folder is opened; a damaged one is built again.
 
 When arrays are written, other arrays of the same data set are removed if they have not been opened for a week. So a
 user can alternate between two folders, and old arrays do not fill the disk. A run that has them open is not affected:
@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import tempfile
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.common.errors import UserError
+from testbed.common.files.content_hash import content_hash
 from testbed.common.progress_protocol import Progress
 from testbed.learning.data import folders
 from testbed.learning.data.readers.source import FoundFiles, Parsed
@@ -49,6 +52,8 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
     arrays: dict[str, _Entry]
     classes: list[str]
     owners: list[str]
+    sha256: str = ""
+    """Of arrays and names; empty in folders of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,8 @@ class Stored:
     arrays: dict[str, npt.NDArray[Any]]
     classes: tuple[str, ...]
     owners: tuple[str, ...]
+    sha256: str
+    """Of arrays and names."""
 
 
 class _Damaged(Exception):
@@ -93,6 +100,7 @@ def _fingerprint(found: FoundFiles) -> str:
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from None
         digest.update(f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    digest.update(found.state.encode())
     return digest.hexdigest()[:16]
 
 
@@ -112,7 +120,17 @@ def _open(folder: Path, progress: Progress) -> Stored:
     arrays = {Path(file).stem: _mapped(folder / file) for file in index.arrays}
     with contextlib.suppress(OSError):  # a shared cache may be read-only; then nothing is removed from it either
         os.utime(folder / _INDEX)
-    return Stored(arrays=arrays, classes=tuple(index.classes), owners=tuple(index.owners))
+    return Stored(
+        arrays=arrays,
+        classes=tuple(index.classes),
+        owners=tuple(index.owners),
+        sha256=index.sha256 or _sha256(arrays, index.classes, index.owners),
+    )
+
+
+def _sha256(arrays: Mapping[str, npt.NDArray[Any]], classes: Sequence[str], owners: Sequence[str]) -> str:
+    texts = {"classes": json.dumps(list(classes)), "owners": json.dumps(list(owners))}
+    return content_hash(texts, arrays, arrays.__getitem__)
 
 
 def _verify(path: Path, entry: _Entry) -> None:
@@ -173,6 +191,7 @@ def _write(draft: Path, found: FoundFiles, parsed: Parsed) -> None:
         arrays=entries,
         classes=list(parsed.classes),
         owners=list(parsed.owners),
+        sha256=_sha256(parsed.arrays, parsed.classes, parsed.owners),
     )
     with (draft / _INDEX).open("wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(index)) + b"\n")

@@ -60,3 +60,5 @@ class DataSet:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     """By channel, in the unit of the stored inputs: a network gets (input − mean) ÷ std. Empty: unchanged inputs."""
+    sha256: str = ""
+    """Of what was read from files; empty if it is not known (``testbed.learning.data.data_digest``)."""

@@ -45,6 +45,7 @@ def _data_set(source: Source, stored: cache.Stored, owners_from: str) -> DataSet
         owners=stored.owners,
         mean=source.mean,
         std=source.std,
+        sha256=stored.sha256,
     )
 
 

@@ -18,9 +18,11 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from testbed.learning.models.transformer import CausalAttention
+
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-_COUNTED = (*_CONVOLUTIONS, nn.Linear, nn.RNNBase)
-_FREE = (nn.Embedding, nn.GroupNorm, nn.LayerNorm)
+_COUNTED = (*_CONVOLUTIONS, nn.Linear, nn.RNNBase, CausalAttention)
+_FREE = (nn.Embedding, nn.GroupNorm, nn.LayerNorm, nn.modules.batchnorm._NormBase)
 """Layers with parameters but without matrix products."""
 
 
@@ -57,6 +59,9 @@ class _Counter:
         if isinstance(layer, nn.RNNBase):
             self._recurrent(layer, inputs[0])
             return
+        if isinstance(layer, CausalAttention):
+            self._attention(inputs[0])
+            return
         assert isinstance(layer, (*_CONVOLUTIONS, nn.Linear))
         # each weight is used once at each position of the output
         places = output.numel() // layer.weight.shape[0]
@@ -73,6 +78,12 @@ class _Counter:
                 self._add(weight, places, places if sequence.requires_grad else 0)
             elif name.startswith("weight"):
                 self._add(weight, places, places)
+
+    def _attention(self, rows: torch.Tensor) -> None:
+        """Scores, and sums by scores: two products of all pairs of positions, masked ones too. See CausalAttention."""
+        once = 2 * 2 * rows[0].numel() * rows.shape[-2]
+        self.forward += once
+        self.training += 3 * once if rows.requires_grad else once
 
     def _add(self, weight: torch.Tensor, places: int, passed_on: int) -> None:
         """Add products with ``weight`` at ``places`` positions; ``passed_on`` of the inputs need a gradient."""

@@ -1,6 +1,7 @@
 """Networks for images: the input is a batch of (channels, height, width), the output a batch of class scores.
 
-No network has buffers or dropout. If a paper gives no activation, it is ReLU; if it gives no padding, there is none.
+None has dropout, and only the last one has buffers. If a paper gives no activation, it is ReLU; if it gives no padding,
+there is none.
 The order of the layers must not change: it decides which weights a seed draws.
 """
 
@@ -12,17 +13,20 @@ _VGG11 = (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M")
 """Filters of 3×3, and pooling: configuration A of Simonyan and Zisserman, 2015."""
 
 
-def small_cnn() -> nn.Module:
-    """6,090 parameters, for 8×8 images. Not from a paper: the smallest CNN that learns the embedded digits well."""
+def small_cnn(channels: int = 1, height: int = 8, width: int = 8, outputs: int = 10) -> nn.Module:
+    """6,090 parameters, for 8×8 images. Not from a paper: the smallest CNN that learns the embedded digits well.
+
+    Images may have other sizes, from 4×4 on.
+    """
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
+        nn.Conv2d(channels, 16, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(128, 10),
+        nn.Linear(32 * (height // 4) * (width // 4), outputs),
     )
 
 
@@ -172,3 +176,12 @@ def femnist_cnn() -> nn.Module:
         nn.Flatten(),
         nn.Linear(9216, 62),
     )
+
+
+def small_cnn_bn() -> nn.Module:
+    """6,186 parameters and 96 numbers in buffers, for 8×8 images: the small CNN with batch normalisation.
+
+    For quick runs that show what buffers do.
+    """
+    first, *rest = small_cnn()
+    return nn.Sequential(first, nn.BatchNorm2d(16), *rest[:2], rest[2], nn.BatchNorm2d(32), *rest[3:])

@@ -14,7 +14,12 @@ as in Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data Distribution f
 draw counts; if nothing is left of it, the device draws again among the other labels. Devices draw in random order. With
 a small α, such as ASAFL's 0.01, most devices have one label.
 
+With ``capped``, a device that has more than its equal share of all samples gets nothing of the labels that follow, as
+in the programs of Yurochkin et al. and of NIID-Bench (Li et al., ICDE 2022), in FedArtML, and in flwr-datasets with
+``self_balancing``: sizes differ less, and labels more.
+
 Values have no classes: all samples count as one label, and a single draw makes a skew of quantity (``balanced``: none).
+``quantity`` does the same with classes: labels are IID, and only sizes differ (NIID-Bench, "quantity skew").
 """
 
 from __future__ import annotations
@@ -23,8 +28,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from testbed.common.parameters import param
+from testbed.common.parameters import ParameterError, param
 from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits.minimum import AtLeast
 from testbed.learning.splits.split import equal
@@ -36,22 +42,40 @@ class Dirichlet(AtLeast):
 
     alpha: float = param(0.5, "α: the smaller, the more uneven", above=0, at_most=1e9)
     balanced: bool = param(False, "whether all devices have the same number of samples: a draw for each of them")
+    capped: bool = param(False, "whether a device with more than an equal share gets nothing of further labels")
+    quantity: bool = param(False, "whether only sizes differ, and labels are IID")
     remedy: ClassVar[str] = "a larger alpha"
 
     def assign(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         self.demand(len(part), devices)
+        for key in ("capped", "quantity"):
+            if self.balanced and getattr(self, key):
+                raise ParameterError(key, "is true, but with balanced all devices have the same size: leave one out")
         return self._by_device(part, devices, rng) if self.balanced else self._by_label(part, devices, rng)
 
     def _by_label(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
-        labels = part.labels
+        labels = np.zeros(len(part), np.int64) if self.quantity else part.labels
         pieces: list[list[Indices]] = [[] for _ in range(devices)]
         for label in np.unique(labels):
             members = rng.permutation(np.flatnonzero(labels == label))
             shares = rng.dirichlet(np.full(devices, self.alpha))
+            if self.capped:
+                shares = self._capped(shares, [sum(map(len, own)) for own in pieces], len(part), rng)
             cuts = np.round(np.cumsum(shares)[:-1] * len(members)).astype(int)
             for own, piece in zip(pieces, np.split(members, cuts), strict=True):
                 own.append(piece)
         return self.settle([np.concatenate(own) for own in pieces])
+
+    def _capped(
+        self, shares: npt.NDArray[np.float64], sizes: list[int], samples: int, rng: np.random.Generator
+    ) -> npt.NDArray[np.float64]:
+        """Return the shares without those of devices that have more than an equal share."""
+        free = np.array(sizes) <= samples / len(sizes)
+        left = np.where(free, shares, 0.0)
+        if not left.sum() > 0:  # the draw was for devices that are full
+            left[free] = rng.dirichlet(np.full(free.sum(), self.alpha))
+        scaled: npt.NDArray[np.float64] = left / left.sum()
+        return scaled
 
     def _by_device(self, part: Subset, devices: int, rng: np.random.Generator) -> list[Indices]:
         pools = [rng.permutation(np.flatnonzero(part.labels == label)) for label in np.unique(part.labels)]

@@ -4,6 +4,7 @@ from testbed.common.plugins import Catalogue
 from testbed.learning.tasks.digits import Digits
 from testbed.learning.tasks.image_tasks import Cifar10, FashionMnist, Femnist, Mnist
 from testbed.learning.tasks.linear_tasks import Regression, Svm
+from testbed.learning.tasks.own_data_tasks import Csv, HuggingFace, ImageFolder, Npz
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.shakespeare_task import Shakespeare
 from testbed.learning.tasks.synthetic import Synthetic
@@ -20,6 +21,10 @@ TASKS: Catalogue[Recipe] = Catalogue(
         "synthetic": Synthetic,
         "regression": Regression,
         "svm": Svm,
+        "csv": Csv,
+        "npz": Npz,
+        "images": ImageFolder,
+        "huggingface": HuggingFace,
     },
 )
 """Name in a profile → class."""

@@ -29,7 +29,7 @@ _TEST_SHARE = 0.2
 class Digits(Recipe):
     """Handwritten digits, 10 classes, real data included in the package."""
 
-    model: str = networks.one_of("small-cnn", "small-mlp", "cnn", "over-cnn", "lenet5", "eafl-cnn")
+    model: str = networks.one_of("small-cnn", "small-mlp", "small-cnn-bn", "cnn", "over-cnn", "lenet5", "eafl-cnn")
     split: Named = param("dirichlet", "how training samples are assigned to devices; see list splits")
 
     def data(self, setting: Setting) -> DataSet:

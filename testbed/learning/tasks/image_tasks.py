@@ -1,4 +1,4 @@
-"""Image classification from files: MNIST, Fashion-MNIST, CIFAR-10 and FEMNIST with the networks of the papers."""
+"""Image classification from files: MNIST, Fashion-MNIST, CIFAR-10 and FEMNIST with networks by name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Cifar10(_Images):
     """CIFAR-10: 50,000 + 10,000 colour pictures (or a subset), 32×32, 10 classes."""
 
     stored: ClassVar[str] = "cifar10"
-    model: str = networks.one_of("lenet", "vgg11")
+    model: str = networks.one_of("lenet", "vgg11", "resnet18", "resnet18-bn", "mobilenet", "mobilenet-bn")
 
 
 @dataclass(kw_only=True)

@@ -10,12 +10,14 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
 from testbed.common.errors import UserError
 from testbed.common.parameters import Named, ParameterError, build, param
+from testbed.learning.data.data_digest import data_digest
 from testbed.learning.data.dataset import DataSet, Indices
 from testbed.learning.splits import SPLITS, checked
 from testbed.learning.splits.split import Split
@@ -99,6 +101,14 @@ class Recipe(ABC):
         """Whether a job has one deadline, at its end."""
         return cls.trains_itself() and not inspect.isgeneratorfunction(cls.train)
 
+    def located(self, folder: Path) -> Self:
+        """Return the task with absolute paths instead of paths relative to ``folder``, that of the profile."""
+        return self
+
+    def data_state(self) -> str:
+        """Return a digest of the state of the user's files: a warm template has read them in an earlier state."""
+        return ""
+
     def open(self, setting: Setting) -> Task:
         """Load and partition the data, build the network, and return the task."""
         import torch
@@ -111,7 +121,7 @@ class Recipe(ABC):
             # not the seed itself: data that a task draws with torch and the same seed would equal the weights
             torch.manual_seed(int(np.random.SeedSequence([setting.model_seed, 4]).generate_state(1)[0]))
             module = self.network(data)
-        return NetworkTask(
+        task = NetworkTask(
             module=module,
             data=data,
             shards=shards,
@@ -122,6 +132,8 @@ class Recipe(ABC):
             own=self.train if self.trains_itself() else None,
             local_buffers=self.buffers == "local",
         )
+        task.data_sha256 = data_digest(data)
+        return task
 
     def dataset(self, setting: Setting) -> DataSet:
         """Return the checked data as arrays. Raises UserError."""

@@ -24,7 +24,7 @@ class Shakespeare(Recipe):
 
     stored: ClassVar[str] = "shakespeare"
 
-    model: str = networks.one_of("char-lstm")
+    model: str = networks.one_of("char-lstm", "tiny-transformer")
     split: Named = param("natural", "how training samples are assigned to devices; see list splits")
     stride: int = param(
         1,

@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 Batch = Callable[[Indices], "tuple[torch.Tensor, torch.Tensor]"]
 
 
-def drawn_batches(samples: Indices, job: Job, rng: np.random.Generator) -> Iterator[Indices]:
-    """Yield batches without end: without replacement, epoch after epoch. The last batch of an epoch may be smaller."""
+def drawn_batches(samples: Indices, job: Job, rng: np.random.Generator, least: int = 1) -> Iterator[Indices]:
+    """Yield batches without end: without replacement, epoch after epoch. The last batch of an epoch may be smaller.
+
+    ``least``: the fewest samples of a batch; a smaller one also has those that were drawn just before it.
+    """
     size = job.samples_per_batch(len(samples))
     while True:
         order = rng.permutation(samples)
         for start in range(0, len(order), size):
-            yield order[start : start + size]
+            end = min(start + size, len(order))
+            yield order[start:end] if end - start >= least else np.resize(order[max(0, end - least) :], least)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +48,15 @@ class LocalJob:
     """Seeded for this job. The generators of torch, numpy and ``random`` are seeded for it, too."""
     memory: dict[str, Any]
     """What the last job of this device that counted left here, and what this one leaves: copied from job to job."""
+    least_batch: int = 1
+    """Samples that a batch needs: two, if batch normalisation fails with a single one."""
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     batch: Batch
     """Inputs and targets of some samples, as tensors."""
 
     def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield inputs and targets of each batch of the job: without replacement, epoch after epoch."""
-        drawn = drawn_batches(self.samples, self.job, self.rng)
+        drawn = drawn_batches(self.samples, self.job, self.rng, self.least_batch)
         for _ in range(self.job.batches_over(len(self.samples))):
             yield self.batch(next(drawn))
 

@@ -9,8 +9,8 @@ Theory of operation
     generators of torch, numpy and ``random`` are seeded for each job, and a job that seeds torch itself is refused: all
     jobs of all devices would draw the same numbers, or different ones each time.
 
-    A device is one process with one thread on one core. An audit hook refuses threads and processes at the line that
-    starts them; threads that torch started itself are noticed after the step.
+    A device is one process with one thread on one core. Threads and processes are refused at the line that starts
+    them: processes by an audit hook, threads by their class, because Python 3.11 has no audit event for them.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ import numpy as np
 import torch
 
 from testbed.common.errors import RunFailed
+from testbed.common.finders.user_code import shown_path
 from testbed.learning.training.local_job import LocalJob
 
 OwnTraining: TypeAlias = Callable[[LocalJob], Any]
 """Returns an iterator over the losses of the steps, or the mean loss of the whole job (None: it is not known)."""
 
 _REFUSED = {
-    "_thread.start_new_thread": "starts a thread",
     "os.fork": "forks",
     "os.forkpty": "forks",
     "os.posix_spawn": "starts a process",
     "os.system": "starts a process",
     "subprocess.Popen": "starts a process",
 }
+_ALONE = "a device is one process with one thread: use num_workers=0 in a DataLoader, and no pools"
 _END = object()
 
 
@@ -78,7 +79,7 @@ def function_place(own: Callable[..., object]) -> str:
     """Return where a function is: file, line and name."""
     code = getattr(inspect.unwrap(own), "__code__", None)
     name = getattr(own, "__qualname__", type(own).__name__)
-    return f"{code.co_filename}:{code.co_firstlineno}, {name}" if code is not None else name
+    return f"{shown_path(code.co_filename)}:{code.co_firstlineno}, {name}" if code is not None else name
 
 
 class _Steps:
@@ -142,20 +143,26 @@ class _Guard:
 
     def __init__(self) -> None:
         self._is_installed = self._is_active = False
+        self._start = threading.Thread.start
 
     def __enter__(self) -> None:
         if not self._is_installed:
             sys.addaudithook(self._audit)
             self._is_installed = True
         self._is_active = True
+        threading.Thread.start = _refused_start  # type: ignore[method-assign, assignment]
 
     def __exit__(self, *_: object) -> None:
         self._is_active = False
+        threading.Thread.start = self._start  # type: ignore[method-assign]
 
     def _audit(self, event: str, _: tuple[object, ...]) -> None:
         if self._is_active and event in _REFUSED:
-            remedy = "a device is one process with one thread: use num_workers=0 in a DataLoader, and no pools"
-            raise OwnTrainingError(f"local training {_REFUSED[event]}; {remedy}")
+            raise OwnTrainingError(f"local training {_REFUSED[event]}; {_ALONE}")
+
+
+def _refused_start(_: threading.Thread) -> None:
+    raise OwnTrainingError(f"local training starts a thread; {_ALONE}")
 
 
 _GUARD = _Guard()

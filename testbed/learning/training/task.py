@@ -43,6 +43,10 @@ class Task(ABC):
     """Whether :meth:`train` is defined. If not, devices train its network by the optimiser of the profile."""
     place: str = ""
     """File, line and name of its training, for messages."""
+    data_sha256: str = ""
+    """Of its data; empty if that is not known."""
+    work: float = 1.0
+    """How many times the FLOPs of the network for which the catalogue of devices has speeds."""
 
     @property
     @abstractmethod
@@ -69,6 +73,9 @@ class Task(ABC):
     def train(self, job: VectorJob) -> Generator[float, None, Vector]:
         """Train: yield the loss of each step of the job, and return the new model."""
         raise NotImplementedError
+
+    def check(self, job: Job) -> None:  # noqa: B027  most tasks can be trained by every job
+        """Raise UserError if the devices cannot train by this job."""
 
     def flops(self) -> tuple[int, int]:
         """Return the FLOPs of one sample (a multiplication and an addition are two): forward, and training.

@@ -73,6 +73,8 @@ class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Trace files of links and of devices. All forked processes share what the template has read."""
     remembered: bool = True
     """Whether times of an earlier survey may be used; then a few steps are timed to confirm them."""
+    data_state: str = ""
+    """Of the files of a user's own data."""
     strategy: str
     """The strategy whose slow imports are done here, once; empty if it has none."""
 
@@ -99,7 +101,7 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
     def task_key(self) -> bytes:
         """Equal for two runs that may be forked from one warm template."""
         asked = self.request
-        task = (asked.task, asked.parameters, asked.devices, asked.data_seed, asked.model_seed)
+        task = (asked.task, asked.parameters, asked.devices, asked.data_seed, asked.model_seed, asked.data_state)
         return msgspec.msgpack.encode((task, self.surroundings))
 
 
@@ -167,6 +169,7 @@ def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
         task = setup.recipe(request.task, request.parameters, request.source).open(setting)
+    task.check(request.job)
     next(_trials(task, replace(request.job, momentum=0.5, proximal=0.1))(_FIRST_SAMPLES))
     return task
 
@@ -175,11 +178,6 @@ def _check_threads() -> None:
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         raise RuntimeError(f"the template has {threads} threads; only a process with one thread can be forked safely")
-
-
-def _count_flops(task: Task, folder: Path) -> tuple[int, int]:
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)  # counting imports Inductor, which makes this folder
-    return task.flops()
 
 
 def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks) -> Survey:
@@ -204,6 +202,8 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks
         samples=tuple(len(shard) for shard in task.shards),
         flops_forward=times.flops_forward,
         flops_training=times.flops_training,
+        work=task.work,
+        data_sha256=task.data_sha256,
         steps=times.steps,
         evaluation_seconds=times.evaluation_seconds,
         metrics=times.metrics,
@@ -281,7 +281,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
     evaluation = clock.now()
     forward, training = 0, 0
     if request.flops:
-        counted: Any = calibration.in_child(lambda: _count_flops(task, folder))
+        counted: Any = calibration.in_child(task.flops)
         if counted is None:
             raise RuntimeError("counting the FLOPs of the network failed")
         if not all(counted):

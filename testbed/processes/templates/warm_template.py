@@ -70,6 +70,7 @@ class WarmTemplate:
         _write_to(output, errors)
         prepare.surroundings.take_over()
         os.environ[IN_A_RUN] = "1"
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.fsdecode(prepare.private)  # torch.optim makes this folder
         answer = template.answer(prepare.request, Path(os.fsdecode(prepare.private)), self._files)
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
         if answer.survey is not None:

@@ -18,6 +18,7 @@ from testbed.common.json_schema import JsonSchema
 from testbed.common.json_text import json_text
 from testbed.common.parameters import describe
 from testbed.learning.data import loader
+from testbed.learning.models import NETWORKS
 from testbed.learning.tasks import TASKS
 from testbed.loading.profile_schema import device_schema, experiment_schema, link_schema
 from testbed.profile.power import Power
@@ -181,6 +182,37 @@ def test_watts_of_a_device_profile_are_shown() -> None:
         "power (proxy): 1 W idle, 5 W computing; suspended: 0.25 W; sending: +3 W; receiving: +0 W",
         "source of power: not given",
     ]
+
+
+# ---- networks and speeds
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_verbose_list_of_networks_has_their_sizes_and_the_tasks_that_offer_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = printed(capsys, "networks", "-v")
+    assert section(text, "resnet18-bn")[1:] == [
+        "11,173,962 parameters, 9,600 numbers in buffers",
+        "input: 3×32×32, outputs: 10",
+        "tasks: cifar10",
+    ]
+    assert section(text, "cnn")[1:] == [
+        "21,840 parameters",
+        "input: 1×28×28, outputs: 10",
+        "tasks: digits, mnist, fashion_mnist",
+    ]
+
+
+def test_every_network_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [line.split()[0] for line in printed(capsys, "networks").splitlines()] == list(NETWORKS)
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_verbose_list_says_which_speeds_were_derived_from_flops(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = section(printed(capsys, "devices", "-v"), "rpi5")
+    assert "lenet: 0.55 ms per sample" in lines
+    assert "resnet18: 104 ms per sample, derived from FLOPs" in lines
 
 
 # ---- data sets

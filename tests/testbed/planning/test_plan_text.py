@@ -57,6 +57,15 @@ def test_a_plan_that_fits_shows_every_core_and_the_smallest_dilation() -> None:
     assert f"smallest dilation that fits: {plan.smallest_dilation:g}\n" in text
 
 
+def test_a_plan_names_the_devices_whose_speed_was_derived_from_flops() -> None:
+    experiment = fleet_of(0.01)
+    assert "derived" not in shown(experiment, plan_of(0.01))
+    profile = DeviceProfile(seconds_per_sample={"digits": 0.01}, derived_speeds=("digits",))
+    groups = tuple(replace(experiment.devices[0], name=name, profile=profile) for name in ("near", "far"))
+    text = shown(replace(experiment, devices=groups), plan_of(0.01))
+    assert "speed of near, far: derived from the FLOPs of digits, not measured\n" in text
+
+
 def test_a_plan_that_does_not_fit_shows_why_and_what_would_fit() -> None:
     plan = plan_of(0.002)
     text = shown(fleet_of(0.002), plan)

@@ -14,7 +14,7 @@ from testbed.common.errors import ProfileError
 from testbed.host.survey import StepTime, Survey
 from testbed.loading import profile_loader
 from testbed.profile import fleet, speed
-from testbed.profile.schema import Phase
+from testbed.profile.schema import DeviceProfile, Phase
 from testbed.profile.speed import SteppedCurve
 from tests.properties import examples
 from tests.testbed.examples import write_profile
@@ -254,6 +254,30 @@ def test_flops_are_counted_only_if_a_speed_depends_on_them(tmp_path: Path, keys:
     assert speed.needs_flops(experiment(tmp_path, f"profile = {{ {keys} }}")) is needed
 
 
+DERIVED = 'seconds_per_sample = { digits = 1.0, "small-cnn" = 2.0 }, derived_speeds = ["small-cnn"]'
+
+
+@pytest.mark.parametrize(
+    ("group", "model", "key"),
+    [
+        (f"profile = {{ {DERIVED} }}", "small-cnn", "small-cnn"),
+        (f"profile = {{ {DERIVED} }}", "cnn", None),
+        (f"profile = {{ {DERIVED} }}\nseconds_per_sample = 2.0", "small-cnn", None),
+        (f"profile = {{ {DERIVED} }}\nflop_per_second = 1e9", "small-cnn", None),
+        ('profile = "rpi4"', "small-cnn", None),
+        ('profile = "rpi4"', "small-cnn-bn", "small-cnn-bn"),
+        ('profile = "host"', "small-cnn-bn", None),
+    ],
+)
+def test_it_is_known_whether_the_speed_of_a_task_was_computed_from_flops(
+    tmp_path: Path, group: str, model: str, key: str | None
+) -> None:
+    made = experiment(tmp_path, group, task=f'{{ name = "digits", model = "{model}" }}')
+    [only] = made.devices
+    assert isinstance(only.profile, DeviceProfile)
+    assert speed.derived_speed(only, only.profile, made) == key
+
+
 # ---- refusals
 
 OK = 'profile = "rpi4"'
@@ -278,6 +302,10 @@ BAD_SPEEDS = {
     "cycles of a group without a clock in the group": (
         "profile = { clock_hz = 1e9 }\ncycles_per_sample = 5",
         ["devices[0].cycles_per_sample is given without clock_hz"],
+    ),
+    "a derived speed that is not given": (
+        'profile = { seconds_per_sample = { digits = 1.0 }, derived_speeds = ["cnn"] }',
+        ["devices[0].profile.derived_speeds has 'cnn', which is no key of seconds_per_sample", "give its speed there"],
     ),
     "NaN": ("profile = { seconds_per_sample = nan }", ["devices[0].profile.seconds_per_sample is nan", "finite"]),
     "infinity": ("profile = { clock_hz = inf }", ["devices[0].profile.clock_hz is inf", "finite"]),

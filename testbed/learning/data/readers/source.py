@@ -46,6 +46,8 @@ class FoundFiles:
     """Names of required files that are missing; then the files cannot be parsed."""
     lacking: tuple[str, ...] = ()
     """Names of optional files that are missing and that contain the owners of the samples."""
+    state: str = ""
+    """What else the arrays depend on: how the files of a user are read."""
     parse: Callable[[Progress], Parsed]
 
 

@@ -22,6 +22,38 @@ def full(inputs: int, outputs: int) -> int:
     return 2 * inputs * outputs
 
 
+def resnet_stage(inputs: int, outputs: int, side: int) -> int:
+    shortcut = conv(inputs, 1, outputs, side) if inputs != outputs else 0
+    return conv(inputs, 3, outputs, side) + 3 * conv(outputs, 3, outputs, side) + shortcut
+
+
+def inverted(inputs: int, outputs: int, before: int, after: int, expansion: int = 4) -> int:
+    """``before``, ``after``: side of the images. A filter of each channel alone has one channel as input."""
+    width = inputs * expansion
+    expanding = conv(inputs, 1, width, before) if expansion > 1 else 0
+    return expanding + conv(1, 3, width, after) + conv(width, 1, outputs, after)
+
+
+RESNET18 = [
+    conv(3, 3, 64, 32),
+    resnet_stage(64, 64, 32),
+    resnet_stage(64, 128, 16),
+    resnet_stage(128, 256, 8),
+    resnet_stage(256, 512, 4),
+    full(512, 10),
+]
+MOBILENET = [
+    conv(3, 3, 16, 32),
+    inverted(16, 16, 32, 32, expansion=1),
+    inverted(16, 24, 32, 16),
+    inverted(24, 24, 16, 16),
+    inverted(24, 32, 16, 8),
+    inverted(32, 32, 8, 8),
+    inverted(32, 64, 8, 4),
+    inverted(64, 64, 4, 4),
+    conv(64, 1, 256, 4),
+    full(256, 10),
+]
 FORWARD = {
     "small-cnn": [conv(1, 3, 16, 8), conv(16, 3, 32, 4), full(128, 10)],
     "small-mlp": [full(64, 32), full(32, 10)],
@@ -38,6 +70,11 @@ FORWARD = {
     "femnist-cnn": [conv(1, 3, 32, 26), conv(32, 3, 64, 24), full(9216, 62)],
     "mlp": [full(60, 64), full(64, 32), full(32, 10)],
     "linear": [full(10, 1)],
+    "small-cnn-bn": [conv(1, 3, 16, 8), conv(16, 3, 32, 4), full(128, 10)],
+    "resnet18": RESNET18,
+    "resnet18-bn": RESNET18,
+    "mobilenet": MOBILENET,
+    "mobilenet-bn": MOBILENET,
 }
 
 
@@ -57,7 +94,18 @@ def test_the_flops_of_an_lstm_equal_those_computed_by_hand(length: int, classes:
     assert flops.per_sample(network, text) == (forward, 3 * forward - 2 * full(256, 4 * 256))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("length", "classes"), [(80, 80), (80, 65), (5, 65)])
+def test_the_flops_of_the_transformer_equal_those_computed_by_hand(length: int, classes: int) -> None:
+    network, text = build("tiny-transformer", 1, classes=classes), torch.zeros((1, length), dtype=torch.int64)
+    perceptron = full(64, 256) + full(256, 64)
+    # 4 heads of width 16: each position has a product with each, once for its scores and once for its sum
+    attention = 2 * 4 * length * full(16, length)
+    layer = length * (full(64, 3 * 64) + full(64, 64) + perceptron) + attention
+    forward = 2 * layer + full(64, classes)
+    assert flops.per_sample(network, text) == (forward, 3 * forward)
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if not name.startswith("mobilenet")])
 def test_flops_equal_those_that_torch_counts(name: str) -> None:
     network, inputs = made(name), some(name, 1)
     assert flops.per_sample(network, inputs) == flops.by_torch(network, inputs)
@@ -84,10 +132,11 @@ def test_the_flops_of_other_recurrent_layers_equal_those_that_torch_counts(kind:
     ("network", "shape"),
     [
         (nn.Sequential(nn.Conv2d(4, 8, 3, stride=2), nn.GroupNorm(2, 8), nn.Conv2d(8, 4, 1)), (1, 4, 9, 9)),
+        (nn.Sequential(nn.Conv2d(4, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 4, 1)), (1, 4, 9, 9)),
         (nn.Sequential(nn.Conv1d(2, 3, 3), nn.LayerNorm(6), nn.Linear(6, 4)), (1, 2, 8)),
         (nn.Sequential(nn.Conv3d(1, 2, 2, dilation=2), nn.Flatten()), (1, 1, 4, 4, 4)),
     ],
-    ids=["strides", "a linear layer over many rows", "three dimensions"],
+    ids=["strides", "batch normalisation", "a linear layer over many rows", "three dimensions"],
 )
 def test_the_flops_of_other_layers_equal_those_that_torch_counts(network: nn.Module, shape: tuple[int, ...]) -> None:
     inputs = torch.randn(shape)

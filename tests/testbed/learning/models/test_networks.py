@@ -12,6 +12,7 @@ from torch import nn
 
 from testbed.learning.models import NETWORKS
 from testbed.learning.models.building import BUILDERS, build
+from testbed.learning.models.transformer import CausalAttention, TinyTransformer
 
 ROOT = Path(__file__).parents[4]
 
@@ -29,7 +30,7 @@ def some(name: str, count: int) -> torch.Tensor:
     """Return random inputs for a network."""
     shape = (count, *NETWORKS[name].inputs)
     generator = torch.Generator().manual_seed(7)
-    if name == "char-lstm":
+    if name in ("char-lstm", "tiny-transformer"):
         return torch.randint(NETWORKS[name].outputs, shape, generator=generator)
     return torch.randn(shape, generator=generator)
 
@@ -54,6 +55,45 @@ def lstm(inputs: int, hidden: int) -> int:
     return 4 * (inputs * hidden + hidden * hidden + 2 * hidden)
 
 
+def unbiased(channels: int, filters: int, kernel: int) -> int:
+    """A convolution without biases, and its normalisation: a weight and a bias for each filter."""
+    return channels * kernel * kernel * filters + 2 * filters
+
+
+def resnet_stage(inputs: int, outputs: int) -> int:
+    """Four convolutions in two blocks, and a shortcut of 1×1 if the number of channels changes."""
+    shortcut = unbiased(inputs, outputs, 1) if inputs != outputs else 0
+    return unbiased(inputs, outputs, 3) + 3 * unbiased(outputs, outputs, 3) + shortcut
+
+
+def inverted(inputs: int, outputs: int, expansion: int = 4) -> int:
+    """Expansion (unless by 1), a filter of 3×3 for each channel, contraction."""
+    width = inputs * expansion
+    expanding = unbiased(inputs, width, 1) if expansion > 1 else 0
+    return expanding + unbiased(1, width, 3) + unbiased(width, outputs, 1)
+
+
+def transformer_layer(width: int) -> int:
+    """Two normalisations, heads and their joining, and a perceptron four times as wide."""
+    perceptron = full(width, 4 * width) + full(4 * width, width)
+    return 2 * 2 * width + full(width, 3 * width) + full(width, width) + perceptron
+
+
+RESNET18 = [
+    unbiased(3, 64, 3),
+    resnet_stage(64, 64),
+    resnet_stage(64, 128),
+    resnet_stage(128, 256),
+    resnet_stage(256, 512),
+    full(512, 10),
+]
+MOBILENET = [
+    unbiased(3, 16, 3),
+    inverted(16, 16, expansion=1),
+    *(inverted(*widths) for widths in [(16, 24), (24, 24), (24, 32), (32, 32), (32, 64), (64, 64)]),
+    unbiased(64, 256, 1),
+    full(256, 10),
+]
 VGG11 = [(3, 64), (64, 128), (128, 256), (256, 256), (256, 512), (512, 512), (512, 512), (512, 512)]
 PARAMETERS = {
     "small-cnn": (6_090, [conv(1, 16, 3), conv(16, 32, 3), full(32 * 2 * 2, 10)]),
@@ -68,7 +108,25 @@ PARAMETERS = {
     "mlp": (6_314, [full(60, 64), full(64, 32), full(32, 10)]),
     "char-lstm": (819_920, [8 * 80, lstm(8, 256), lstm(256, 256), full(256, 80)]),
     "linear": (11, [full(10, 1)]),
+    "small-cnn-bn": (6_186, [conv(1, 16, 3), 2 * 16, conv(16, 32, 3), 2 * 32, full(32 * 2 * 2, 10)]),
+    "resnet18": (11_173_962, RESNET18),
+    "resnet18-bn": (11_173_962, RESNET18),
+    "mobilenet": (96_650, MOBILENET),
+    "mobilenet-bn": (96_650, MOBILENET),
+    # the scores use the embeddings of the characters again
+    "tiny-transformer": (110_336, [64 * 80, 64 * 80, *[transformer_layer(64)] * 2, 2 * 64]),
 }
+NORMALISED = {
+    "small-cnn-bn": [16, 32],
+    "resnet18-bn": [64, *[64] * 4, *[128] * 5, *[256] * 5, *[512] * 5],
+    # of a block: expanded, filtered, contracted
+    "mobilenet-bn": [
+        *(16, 16, 16),
+        *(64, 64, 24, 96, 96, 24, 96, 96, 32, 128, 128, 32, 128, 128, 64, 256, 256, 64),
+        256,
+    ],
+}
+"""Channels of each layer of batch normalisation."""
 
 
 def test_exactly_the_networks_of_the_catalogue_can_be_built() -> None:
@@ -79,6 +137,23 @@ def test_exactly_the_networks_of_the_catalogue_can_be_built() -> None:
 def test_a_network_has_as_many_parameters_as_its_layers(name: str) -> None:
     stated, layers = PARAMETERS[name]
     assert sum(layers) == stated == NETWORKS[name].parameters == flat(made(name)).numel()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_batch_normalisation_has_a_mean_and_a_variance_for_each_channel_and_a_counter(name: str) -> None:
+    buffers = list(made(name).buffers())
+    channels = NORMALISED.get(name, [])
+    numbers = sum(buffer.numel() for buffer in buffers if buffer.is_floating_point())
+    assert numbers == 2 * sum(channels) == NETWORKS[name].buffers
+    assert len(buffers) == 3 * len(channels)
+
+
+@pytest.mark.parametrize(("classes", "parameters"), [(65, 109_376), (80, 110_336)])
+def test_the_scores_of_the_transformer_are_products_with_its_embeddings(classes: int, parameters: int) -> None:
+    network = build("tiny-transformer", 1, classes=classes)
+    assert flat(network).numel() == parameters == 105_216 + 64 * classes
+    assert isinstance(network, TinyTransformer)
+    assert network.scores.weight is network.characters.weight
 
 
 @pytest.mark.parametrize(("classes", "parameters"), [(65, 815_945), (80, 819_920)])
@@ -115,13 +190,45 @@ def test_a_network_has_its_outputs_for_each_sample(name: str, count: int) -> Non
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_has_no_state_except_its_parameters(name: str) -> None:
+def test_a_network_without_batch_normalisation_computes_the_same_in_training(name: str) -> None:
     network = made(name)
-    assert next(network.buffers(), None) is None
     inputs = some(name, 2)
     with torch.no_grad():
         trained, evaluated = network.train()(inputs), network.eval()(inputs)
-    assert torch.equal(trained, evaluated)  # no dropout
+    assert torch.equal(trained, evaluated) == (name not in NORMALISED)  # no dropout
+
+
+def test_the_transformer_reads_all_characters_in_their_order_and_at_most_80() -> None:
+    network = build("tiny-transformer", 1, classes=65)
+    characters = torch.arange(20)[None]
+    changed = characters.clone()
+    changed[0, 0] = 40
+    with torch.no_grad():
+        scores = [network(each) for each in (characters, changed, characters.flip(1))]
+        assert scores[0].shape == (1, 65)
+        assert not any(torch.equal(scores[0], other) for other in scores[1:])
+    with pytest.raises(ValueError, match="81 characters; this network reads at most 80"):
+        network(torch.zeros((1, 81), dtype=torch.int64))
+
+
+def test_attention_is_that_of_torch_and_no_position_sees_a_later_one() -> None:
+    rows = torch.randn(3, 2, 4, 7, 16, generator=torch.Generator().manual_seed(1))
+    expected = nn.functional.scaled_dot_product_attention(*rows, is_causal=True)
+    torch.testing.assert_close(CausalAttention()(rows), expected)
+    rows[:, :, :, 5:] = 0.0
+    torch.testing.assert_close(CausalAttention()(rows)[:, :, :5], expected[:, :, :5])
+
+
+def test_the_depthwise_filters_of_the_mobile_network_see_one_channel_each() -> None:
+    filters = [layer for layer in made("mobilenet").modules() if isinstance(layer, nn.Conv2d) and layer.groups > 1]
+    assert [layer.groups for layer in filters] == [layer.out_channels for layer in filters]
+    assert len(filters) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet18", "resnet18-bn", "mobilenet", "mobilenet-bn", "tiny-transformer"])
+def test_a_network_learns_some_samples(name: str) -> None:
+    assert _learnt(made(name), some(name, 4), torch.tensor([1, 2, 3, 4])) > 0.3
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -16,12 +16,16 @@ from testbed.learning.data.dataset import Indices, Subset
 from testbed.learning.splits import SPLITS as CATALOGUE
 from testbed.learning.splits import checked
 from testbed.learning.splits.dirichlet import Dirichlet
+from testbed.learning.splits.growing_sizes import GrowingSizes
 from testbed.learning.splits.iid import IID
+from testbed.learning.splits.inner_dirichlet import InnerDirichlet
 from testbed.learning.splits.label_groups import LabelGroups
 from testbed.learning.splits.labels import Labels
 from testbed.learning.splits.minimum import AtLeast
 from testbed.learning.splits.natural import Natural
+from testbed.learning.splits.pathological import Pathological
 from testbed.learning.splits.power_law import PowerLaw
+from testbed.learning.splits.shards import Shards
 from testbed.learning.splits.sizes import Sizes
 from testbed.learning.splits.sort_and_partition import SortAndPartition
 from testbed.learning.splits.split import Split
@@ -32,6 +36,7 @@ DATA = st.lists(st.integers(0, 6), min_size=1, max_size=120).map(
     lambda labels: part(np.array(labels, np.uint8), owners=np.array(labels) // 2)
 )
 VALUES = st.lists(st.floats(-9, 9, width=32), min_size=1, max_size=60).map(lambda v: part(np.array(v, np.float32)))
+ASSIGNMENTS = st.sampled_from(["random", "first-deterministic", "deterministic"])
 LEAST, SHORT = st.integers(1, 5), st.sampled_from(["fill", "error"])
 SPLITS: st.SearchStrategy[Split] = st.one_of(
     st.builds(IID, samples=st.none() | st.integers(1, 20)),
@@ -42,8 +47,26 @@ SPLITS: st.SearchStrategy[Split] = st.one_of(
     st.builds(LabelGroups, groups=st.integers(1, 7)),
     st.builds(Sizes, sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple), by_label=st.booleans()),
     st.builds(Natural, least=LEAST),
+    st.builds(Dirichlet, alpha=st.floats(0.001, 100), capped=st.booleans(), quantity=st.booleans(), least=LEAST),
+    st.builds(GrowingSizes, growth=st.sampled_from(["linear", "square", "exponential"])),
+    st.builds(InnerDirichlet, alpha=st.floats(0.001, 100)),
+    st.builds(InnerDirichlet, sizes=st.lists(st.integers(1, 20), min_size=1, max_size=6).map(tuple)),
+    st.builds(Pathological, per_device=st.integers(1, 7), assignment=ASSIGNMENTS),
+    st.builds(Shards, per_device=st.integers(1, 5), size=st.none() | st.integers(1, 20)),
 )
-COMPLETE = (IID(), Dirichlet(), Dirichlet(balanced=True), PowerLaw(), SortAndPartition())
+COMPLETE = (
+    IID(),
+    Dirichlet(),
+    Dirichlet(balanced=True),
+    Dirichlet(capped=True),
+    Dirichlet(quantity=True),
+    PowerLaw(),
+    SortAndPartition(),
+    GrowingSizes(),
+    GrowingSizes(growth="square"),
+    GrowingSizes(growth="exponential"),
+    InnerDirichlet(),
+)
 """Splits that use all samples."""
 
 
@@ -90,13 +113,15 @@ def test_filling_fails_only_if_there_are_too_few_samples(data: Subset, devices: 
             split.assign(data, devices, rng())
 
 
-@pytest.mark.parametrize("split", [*COMPLETE, Labels(per_device=2), IID(identical=True, samples=30)])
+@pytest.mark.parametrize(
+    "split", [*COMPLETE, Labels(per_device=2), Pathological(), Shards(), IID(identical=True, samples=30)]
+)
 def test_another_seed_gives_another_split(split: Split) -> None:
     one, other = (split.assign(classes(200), 8, rng(seed)) for seed in (1, 2))
     assert any(not np.array_equal(mine, yours) for mine, yours in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("split", [*COMPLETE, Labels()])
+@pytest.mark.parametrize("split", [*COMPLETE, Labels(), Pathological(), Shards()])
 def test_more_devices_than_samples_are_refused(split: Split) -> None:
     with pytest.raises(ParameterError) as caught:
         split.assign(classes(9), 10, rng())
@@ -139,7 +164,9 @@ def test_a_wrong_parameter_is_refused(name: str, table: dict[str, object], probl
     assert problem in str(caught.value)
 
 
-@pytest.mark.parametrize("split", [*COMPLETE, Sizes(sizes=(3, 4)), Labels(per_device=3), IID(samples=5)])
+@pytest.mark.parametrize(
+    "split", [*COMPLETE, Sizes(sizes=(3, 4)), Labels(per_device=3), IID(samples=5), Shards(), Pathological()]
+)
 def test_a_split_is_restored_from_its_table(split: Split) -> None:
     assert parameters.build(type(split), parameters.as_table(split), "x.toml") == split
 
