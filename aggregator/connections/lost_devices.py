@@ -26,7 +26,7 @@ from testbed.host.kernel import ExitWatch, is_another_thread_runnable, is_comput
 _SILENT = "it was silent for too long"
 
 
-class Processes(Protocol):
+class WatchedProcesses(Protocol):
     """The processes of the devices, as the kernel shows them."""
 
     def watch(self, device: str) -> None:
@@ -78,7 +78,7 @@ class KernelProcesses:
 class LostDevices:
     """Watches the devices of a run. The caller reports hellos and messages, and asks which devices are lost."""
 
-    def __init__(self, processes: Processes, presence: PresenceTracker, deaths: ScriptedDeaths) -> None:
+    def __init__(self, processes: WatchedProcesses, presence: PresenceTracker, deaths: ScriptedDeaths) -> None:
         self._processes, self._presence, self._deaths = processes, presence, deaths
         self._ended: set[str] = set()
         """Devices whose process is known to have ended."""

@@ -10,16 +10,16 @@ import numpy as np
 from aggregator.connections.lost_devices import LostDevices
 from aggregator.connections.peers import Peers
 from aggregator.connections.scripted_deaths import ScriptedDeaths
+from aggregator.course.ending import Ending
+from aggregator.course.evaluation import EvaluationQueue
+from aggregator.course.message_handler import FleetPeers, MessageHandler
+from aggregator.course.recorded_order import RecordedOrder
 from aggregator.engine.actions import Send
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine, NoteCall
 from aggregator.engine.forecast import CellForecast
 from aggregator.engine.ticket_register import Record
 from aggregator.process.aggregator_config import AggregatorConfig
-from aggregator.process.ending import Ending
-from aggregator.process.evaluation import EvaluationQueue
-from aggregator.process.message_handler import FleetPeers, MessageHandler
-from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.common.parameters import build

@@ -24,9 +24,9 @@ from collections.abc import Callable
 from aggregator.connections.limits import Limits
 from aggregator.connections.peers import Peers
 from aggregator.connections.refusals import Refusals
+from aggregator.course.load import LoadMeter
+from aggregator.course.message_handler import MessageHandler
 from aggregator.engine.engine import Engine
-from aggregator.process.load import LoadMeter
-from aggregator.process.message_handler import MessageHandler
 from testbed.common.clock import WallClock
 from testbed.history import trace
 from testbed.host.kernel import UsageMeter, pressure_seconds

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from aggregator.connections.lost_devices import KernelProcesses, LostDevices
 from aggregator.connections.presence import PresenceTracker
+from aggregator.course.ending import INTERRUPTED, UNWRITABLE
+from aggregator.course.evaluation import EvaluationQueue
+from aggregator.course.run_course import RunCourse
 from aggregator.engine.model_range import in_words
 from aggregator.process import assembly, checkpoint, status
 from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.checkpoint import CHECKPOINT, Checkpoints, saved
-from aggregator.process.ending import INTERRUPTED, UNWRITABLE
-from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.farewell import Farewell
 from aggregator.process.intake import Intake
 from aggregator.process.output_files import OutputFiles
-from aggregator.process.run_course import RunCourse
 from aggregator.process.strategy_call import GIVE_UP, CallFile, StrategyHangs, file_beside
 from testbed.common.clock import WallClock
 from testbed.common.errors import RunFailed, UserError

@@ -27,8 +27,8 @@ from collections.abc import Callable
 
 from aggregator.engine.arrivals import Arrivals
 from devices.cluster.cluster_head import ClusterHead
+from devices.cluster.message_ends import HeadEnd
 from testbed.profile.schema import UpdateBound
-from testbed.wire.message_ends import HeadEnd
 from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Message, Train, Update
 from testbed.wire.sockets import PeerUnreachable
 

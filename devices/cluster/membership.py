@@ -27,11 +27,11 @@ from msgspec.structs import replace
 from devices.cluster.head import Head
 from devices.cluster.head_engine import NOT_THERE
 from devices.cluster.head_link import HeadLink
+from devices.cluster.message_ends import ClusterLinks, MemberEnd
 from devices.device import Device
 from devices.device_config import DeviceConfig
 from devices.work import State
 from testbed.emulation.faults import timetable
-from testbed.wire.message_ends import ClusterLinks, MemberEnd
 from testbed.wire.messages import (
     MOST_EVENTS,
     Ask,

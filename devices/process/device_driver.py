@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 
 from devices.cluster.membership import Membership
+from devices.cluster.message_ends import ClusterLinks, Sender
 from devices.compute.trainer import Trainer
 from devices.device import Device
 from devices.device_config import DeviceConfig
@@ -18,7 +19,6 @@ from devices.process.outbox import Outbox
 from devices.work import State
 from testbed.emulation.faults import RecordedTimetable, Timetable, timetable
 from testbed.emulation.recorded import read_jobs
-from testbed.wire.message_ends import ClusterLinks, Sender
 from testbed.wire.messages import Base, Grant, JoinCluster, Message, SendGradient, Train, TrainsSent
 
 _GOLDEN = 0.6180339887

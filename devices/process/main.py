@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from devices.cluster.message_ends import SocketClusterLinks, SocketSender
 from devices.compute.freeze import freeze
 from devices.compute.job_steps import steps_of_job
 from devices.compute.kept_memory import JobTickets, KeptMemory
@@ -25,7 +26,6 @@ from testbed.host.quotas.cpu_quota import CpuQuota
 from testbed.learning.training.own_training import OwnTrainingError
 from testbed.learning.training.task import Task
 from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
-from testbed.wire.message_ends import SocketClusterLinks, SocketSender
 from testbed.wire.messages import (
     STOPPED,
     Hello,

@@ -7,9 +7,9 @@ import math
 from msgspec.structs import replace
 
 from devices.cluster.membership import Membership
+from devices.cluster.message_ends import Sender
 from devices.device import Device
 from testbed.history.trace import DeviceEvent
-from testbed.wire.message_ends import Sender
 from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, Update
 from testbed.wire.sockets import PeerUnreachable
 

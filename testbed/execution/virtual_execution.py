@@ -6,7 +6,6 @@ import contextlib
 import gc
 import math
 import signal
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,8 +35,6 @@ from testbed.twin.job_pool import JobPool
 from testbed.twin.job_results import ComputedHere, JobResults, NothingComputed
 from testbed.twin.virtual_run import VirtualRun
 from testbed.wire.messages import Snapshot
-
-_SHOW_SECONDS = 0.25
 
 
 def open_task(experiment: Experiment) -> Task:
@@ -117,13 +114,9 @@ def _scores(experiment: Experiment, task: Task, snapshot: Snapshot) -> dict[str,
 
 def _progress(experiment: Experiment, show: Callable[[float], None]) -> Callable[[float, int], None]:
     """Return what takes the emulated seconds and the version, and shows the share of the run that is over."""
-    stop, shown = experiment.stop, -math.inf
+    stop = experiment.stop
 
     def report(seconds: float, version: int) -> None:
-        nonlocal shown
-        if time.monotonic() < shown + _SHOW_SECONDS:
-            return
-        shown = time.monotonic()
         of_time = 0.0 if stop.seconds is None else seconds / stop.seconds
         show(max(of_time, 0.0 if stop.versions is None else version / stop.versions))
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from aggregator.course.ending import INTERRUPTED, TIME_IS_OVER, UNWRITABLE
 from aggregator.process.checkpoint import Saved, check_content, saved
-from aggregator.process.ending import INTERRUPTED, TIME_IS_OVER, UNWRITABLE
 from testbed.common.errors import NotARun, UnreadableFile, UserError
 from testbed.common.parameters import as_table
 from testbed.history.rollback import TRACE

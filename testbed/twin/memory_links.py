@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
-from testbed.wire.message_ends import FromPeer
+from devices.cluster.message_ends import FromPeer
 from testbed.wire.messages import Message
 
 

@@ -22,12 +22,12 @@ from pathlib import Path
 
 from aggregator.connections.lost_devices import LostDevices
 from aggregator.connections.presence import PresenceTracker
+from aggregator.course.ending import INTERRUPTED
+from aggregator.course.evaluation import EvaluationQueue
+from aggregator.course.load import LoadMeter
+from aggregator.course.run_course import RunCourse
 from aggregator.process import assembly
-from aggregator.process.ending import INTERRUPTED
-from aggregator.process.evaluation import EvaluationQueue
-from aggregator.process.load import LoadMeter
 from aggregator.process.output_files import OutputFiles
-from aggregator.process.run_course import RunCourse
 from devices.device_config import DeviceConfig, Rejoining
 from testbed.common.clock import ManualClock
 from testbed.common.errors import RunFailed

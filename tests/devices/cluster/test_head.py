@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from devices.cluster.head import Head
+from devices.cluster.message_ends import SocketClusterLinks
 from testbed.history import trace
 from testbed.profile.schema import UpdateBound
 from testbed.wire.codec import encode, largest_frame
 from testbed.wire.error_feedback import outgoing
-from testbed.wire.message_ends import SocketClusterLinks
 from testbed.wire.messages import Heartbeat, JoinCluster, Train, Update
 from testbed.wire.sockets import Peer, wait_for_any
 from testbed.wire.ticket_ranges import CLUSTER_JOBS

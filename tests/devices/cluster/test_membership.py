@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from devices.cluster.membership import Membership
+from devices.cluster.message_ends import SocketClusterLinks
 from devices.device import Device
 from devices.device_config import DeviceConfig
 from testbed.emulation.faults import PlannedSuspension
 from testbed.history import trace
 from testbed.profile.schema import Direction
 from testbed.wire.codec import decode_or_log
-from testbed.wire.message_ends import SocketClusterLinks
 from testbed.wire.messages import HeadReport, Heartbeat, JoinCluster, Message, SendGradient, Train, Update
 from testbed.wire.sockets import Peer
 from testbed.wire.ticket_ranges import first_ticket, range_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from aggregator.course.ending import Ending
+from aggregator.course.load import LoadMeter
+from aggregator.course.recorded_order import RecordedOrder
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine
-from aggregator.process.ending import Ending
-from aggregator.process.load import LoadMeter
-from aggregator.process.recorded_order import RecordedOrder
 from testbed.common.clock import RunClock
 from testbed.wire.messages import Ask, Update
 

@@ -13,12 +13,12 @@ from typing import Protocol
 
 from aggregator.connections.lost_devices import LostDevices
 from aggregator.connections.scripted_deaths import ScriptedDeaths
+from aggregator.course.due_events import DueEvents
+from aggregator.course.ending import Ending
+from aggregator.course.evaluation import EvaluationQueue
+from aggregator.course.recorded_order import RecordedOrder
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine
-from aggregator.process.due_events import DueEvents
-from aggregator.process.ending import Ending
-from aggregator.process.evaluation import EvaluationQueue
-from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategy import DeviceInfo
 from testbed.common.clock import RunClock, WallClock
 from testbed.common.files.statefile import SavedState, pick, put

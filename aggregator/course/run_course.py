@@ -9,10 +9,10 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable
 
+from aggregator.course.ending import Ending
+from aggregator.course.evaluation import EvaluationQueue
 from aggregator.engine.engine import Engine
 from aggregator.engine.failures import first_bad_number
-from aggregator.process.ending import Ending
-from aggregator.process.evaluation import EvaluationQueue
 from testbed.common.errors import UserError
 from testbed.history import trace
 from testbed.profile.schema import Experiment
