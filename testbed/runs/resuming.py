@@ -61,6 +61,16 @@ def check_folder(folder: Path) -> None:
         raise NotARun(f"{folder}: is not a run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
 
 
+def check_clock(folder: Path) -> None:
+    """Raise UserError for a run on a virtual clock: it takes seconds, and has no checkpoints."""
+    try:
+        profile = tomllib.loads((folder / "profile.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return  # it is read again, by who says what is wrong with it
+    if profile.get("clock") == "virtual":
+        raise UserError(f"{folder}: was computed on a virtual clock and has no checkpoints; run its profile again")
+
+
 def checked(folder: Path) -> Saved:
     """Return the checkpoint of a run. Raises UserError if it or the trace before it is damaged."""
     found = saved(folder)

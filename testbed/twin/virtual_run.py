@@ -7,8 +7,8 @@ Theory of operation (ADR 33)
     updates in the order in which devices sent them, then the wake; (4) heartbeats; (5) the aggregator's chores: lost
     devices leave, and a version is scored; (6) the end by time. What this causes at the same moment follows in the
     same order.
-    Chores come at most ten times a second, as in the process of the aggregator: whenever something happens, when a
-    version is to be scored, and when a silent device may have to leave.
+    Chores come at multiples of a tenth of a second, about as often as in the process of the aggregator. Those before
+    which nothing has happened are left out.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class VirtualRun:
         actions = script.scheduled_actions((spec.script for spec in specs), grace=0.0, boot=0.0)
         self._rejoins = [action for action in reversed(actions) if action.do == "rejoin"]
         """Those to come, the next one last."""
-        self._next_chore = 0.0
+        self._chores, self._checked = 0, -1
+        """The next chores are those of this number; the version at the last ones."""
 
     def _device(self, config: DeviceConfig) -> VirtualDevice:
         samples = len(self._task.shards[config.spec.index])
@@ -158,7 +159,8 @@ class VirtualRun:
         clock, agenda, due = self._clock, self._agenda, self._handler.due
         while goes_on():
             own = min(due.next_due, self._ending.at) if self._ending.reason is None else until
-            moment = min(agenda.next, own, self._next_rejoin, self._next_needed_chore)
+            happens = min(agenda.next, own, self._next_rejoin)
+            moment = min(happens, self._next_chore(happens))
             if moment == math.inf:
                 raise RunFailed("nothing can happen any more, and no condition of stop is met; set stop.seconds")
             now = clock.moment = max(moment, clock.moment)
@@ -169,7 +171,7 @@ class VirtualRun:
             for heartbeat in later:
                 self._peers.note(heartbeat.device, heartbeat)
                 self._handler.take(heartbeat.device, heartbeat, now)
-            if now >= self._next_chore:
+            if now >= self._chores * _CHORE_SECONDS:
                 self._do_chores(now)
             self._ending.check_time(now)
             if now >= until:
@@ -221,14 +223,18 @@ class VirtualRun:
             self._peers.note(action.device, hello)
             self._handler.take(action.device, hello, now)
 
-    @property
-    def _next_needed_chore(self) -> float:
-        """When chores are needed although nothing else happens."""
-        scored = self._evaluation.next_at(self._engine.version)
-        return max(self._next_chore, min(scored, self._presence.next_timeout))
+    def _next_chore(self, happens: float) -> float:
+        """Return when the next chores are done, if something else ``happens`` next at that moment."""
+        version, moment = self._engine.version, self._chores * _CHORE_SECONDS
+        if version != self._checked or moment >= happens:
+            return moment
+        needed = min(happens, self._evaluation.next_at(version), self._presence.next_timeout)
+        if moment < needed < math.inf:
+            self._chores = math.ceil(needed / _CHORE_SECONDS)
+        return self._chores * _CHORE_SECONDS if needed < math.inf else math.inf
 
     def _do_chores(self, now: float) -> None:
-        self._next_chore = now + _CHORE_SECONDS
+        self._chores, self._checked = self._chores + 1, self._engine.version
         self._handler.drop_missing(now)
         self._course.check_range(now)
         snapshot = self._course.next_snapshot(now)
