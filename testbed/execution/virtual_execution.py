@@ -41,7 +41,9 @@ def open_task(experiment: Experiment) -> Task:
     """Load data and network. Raises UserError."""
     task = setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name)
     with progress_bar.ProgressBar() as progress, setup.as_profile_errors(experiment.name):
-        return task.open(setup.setting(experiment, progress))
+        opened = task.open(setup.setting(experiment, progress))
+        opened.check(experiment.training)
+        return opened
 
 
 def run_virtually(

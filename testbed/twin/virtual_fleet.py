@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,16 +20,21 @@ def survey_of(experiment: Experiment, task: Task) -> Survey:
     """Return the survey of a task without times: a virtual clock needs sizes, and FLOPs if speeds are given in them."""
     forward = training = 0
     if speed.needs_flops(experiment):
-        with tempfile.TemporaryDirectory() as folder:
-            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", folder)  # counting imports Inductor, which makes it
-            forward, training = task.flops()
+        forward, training = task.flops()
         if not forward or not training:
             raise UserError(
                 f"{experiment.name}: torch counts no FLOPs for the network of task {experiment.task_name!r};"
                 " give seconds_per_sample for its devices"
             )
     samples = tuple(len(shard) for shard in task.shards)
-    return Survey(parameters=task.size, samples=samples, flops_forward=forward, flops_training=training)
+    return Survey(
+        parameters=task.size,
+        samples=samples,
+        work=task.work,
+        data_sha256=task.data_sha256,
+        flops_forward=forward,
+        flops_training=training,
+    )
 
 
 def devices_of(experiment: Experiment, survey: Survey) -> tuple[DeviceSpec, ...]:
