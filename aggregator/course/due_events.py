@@ -58,6 +58,20 @@ class DueEvents:
             self._check_ending()
         return now
 
+    def wake_at_once(self, now: float, clock: RunClock) -> None:
+        """Wake the strategy as often as it has asked for by ``now``, unless the run ends.
+
+        Everything else that is due by then has been handled: see :meth:`catch_up`.
+        """
+        engine = self._engine
+        self._ending.check_version(engine.version)
+        while self._ending.reason is None and engine.wake_at is not None and engine.wake_at <= now:
+            if not self._arrivals.allows_wake(engine.wake_at):
+                return
+            engine.wake(max(engine.wake_at, engine.now))
+            self._ending.check_time(clock.now())
+            self._ending.check_version(engine.version)
+
     def _check_ending(self) -> None:
         if self._progress_ends:
             self._ending.check_version(self._engine.version)

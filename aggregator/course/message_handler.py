@@ -131,10 +131,17 @@ class MessageHandler:
         elif isinstance(message, Hello) and self._ending.over:
             self._peers.send(peer, Stop(reason=self._ending.reason or ""))
         elif isinstance(message, Hello):
-            self._deaths.record_rejoin(peer, now)
-            if self._engine.is_present(peer):
-                self._engine.leave(peer, "it was restarted", self.due.counts_from(now))
-            self.join(message, now)
+            self._take_hello(message, now)
+
+    def _take_hello(self, hello: Hello, now: float) -> None:
+        """Let a new process of a device join. The one before it leaves first, which may end the run."""
+        self._deaths.record_rejoin(hello.device, now)
+        if self._engine.is_present(hello.device):
+            self._leave(hello.device, "it was restarted", now)
+        if self._ending.over:
+            self._peers.send(hello.device, Stop(reason=self._ending.reason or ""))
+        else:
+            self.join(hello, now)
 
     def _take_from_device(self, message: Update | Ask | Heartbeat, now: float) -> None:
         device = message.device
@@ -146,9 +153,10 @@ class MessageHandler:
             return
         if not self._lost_devices.has_ended(device):
             self._lost_devices.note_message(device, now)
-            if not self._engine.is_present(device):
-                # it was dropped for its silence and is back; the ticket of what it sends has ended
-                self.join(self._peers.hellos[device], now, message.trains)
+            # one that was dropped for its silence is back; the ticket of what it sends has ended
+            is_back = not self._engine.is_present(device)
+            if is_back and not self.join(self._peers.hellos[device], now, message.trains):
+                return
         outdated = self._arrivals.take_outdated(device, self._engine.ticket_of(device))
         if outdated is not None:
             self._engine.update(outdated, self.due.counts_from(now))
@@ -194,8 +202,11 @@ class MessageHandler:
 
     # ---- devices that join and leave
 
-    def join(self, hello: Hello, now: float, trains: int | None = None) -> None:
-        """Let a device join: a new process, or one that was dropped and has received ``trains`` Train messages."""
+    def join(self, hello: Hello, now: float, trains: int | None = None) -> bool:
+        """Let a device join: a new process, or one that was dropped and has received ``trains`` Train messages.
+
+        Return whether the run goes on after that.
+        """
         name, samples, spec = hello.device, hello.samples, self._peers.fleet[hello.device]
         self._record(
             trace.Joined(
@@ -211,6 +222,12 @@ class MessageHandler:
         self._welcome(name, now)
         info = DeviceInfo(name=name, samples=samples, keeps_base=spec.on_lost_download == "old_base")
         self._engine.join(info, self.due.counts_from(now), trains)
+        self.due.wake_at_once(now, self.clock)
+        return not self._ending.over
+
+    def _leave(self, device: str, reason: str, now: float) -> None:
+        self._engine.leave(device, reason, self.due.counts_from(now))
+        self.due.wake_at_once(now, self.clock)
 
     def resume(self, now: float) -> None:
         """Continue after a checkpoint: all devices have been started again, also those that had left before it."""
@@ -218,6 +235,7 @@ class MessageHandler:
             if name in self._peers.hellos and self._engine.is_present(name):
                 self._welcome(name, now)
         self._engine.resume(now)
+        self.due.wake_at_once(now, self.clock)
         for name in self._peers.fleet:
             if name in self._peers.hellos and not self._engine.is_present(name):
                 self._deaths.record_rejoin(name, now)
@@ -234,8 +252,8 @@ class MessageHandler:
         self._deaths.record_kills(now, self._peers.is_dead)
 
     def drop_missing(self, now: float) -> None:
-        """Let lost devices leave: see ``aggregator.connections.lost_devices``."""
+        """Let lost devices leave: see ``aggregator.connections.lost_devices``. All that is due by ``now`` is done."""
         self.record_kills(now)
         for device, reason in self._lost_devices.find(now, self.clock):
-            if self._engine.is_present(device):
-                self._engine.leave(device, reason, self.due.counts_from(now))
+            if self._engine.is_present(device) and not self._ending.over:
+                self._leave(device, reason, now)

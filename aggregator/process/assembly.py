@@ -62,7 +62,7 @@ def header_of(
         t=0.0,
         schema=trace.SCHEMA,
         name=experiment.name,
-        strategy=experiment.strategy_name,
+        strategy=str(experiment.strategy_name),
         parameters=experiment.strategy_parameters,
         seed=experiment.seed,
         data_seed=experiment.data_seed,

@@ -8,6 +8,8 @@ Theory of operation
     heartbeat could overtake the update that its device sent before it. The heartbeat would say that the ticket is
     finished while its update still waits here, and the engine would conclude that the upload was given up (ADR 3).
     For the same reason, a heartbeat is not passed on while the update of its ticket waits for its recorded arrival.
+    Nothing overtakes a wake that is due: not even the second half of a message after which a device leaves and joins
+    again, or the next of several lost devices. ``verify`` relies on that.
     Order: what was due first is handled first, and counts from its due moment however late the process is. At one
     moment, updates precede the wake. The ending is checked after each, so a run that ends at version V makes no other.
     Strict replay: ``RecordedOrder`` replaces ``Arrivals``. While a recorded update is missing, the run stands still at
@@ -97,9 +99,10 @@ class Intake:
             self.clock.sleep_until(until)
             self.load.waited(left)
             now, left = self.clock.now(), 0.0
-        return self._catch_up(self._receive(max(0.0, left - _FINE_SECONDS / 2), now))
+        return self.catch_up(self._receive(max(0.0, left - _FINE_SECONDS / 2), now))
 
-    def _catch_up(self, now: float) -> float:
+    def catch_up(self, now: float) -> float:
+        """Handle everything that is due by ``now``, and return the moment after that."""
         return self._handler.due.catch_up(now, self.clock, self.load) if self.running else now
 
     # ---- messages
@@ -126,7 +129,7 @@ class Intake:
             if self._refusals.add(peer, self._limits.reason, self.moment, host_now):
                 self._peers.refuse(peer, self._limits.reason)
             return now
-        now = self._catch_up(now)
+        now = self.catch_up(now)
         try:
             self._handler.take(peer, self._read(peer, frames), now if self.running else self._engine.now)
         except (BadMessage, trace.TraceError) as problem:

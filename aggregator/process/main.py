@@ -233,6 +233,7 @@ class AggregatorProcess:
 
     def _keep_house(self, now: float) -> None:
         engine, intake = self._engine, self._intake
+        now = intake.catch_up(now)
         self._handler.drop_missing(now)
         intake.record_refusals(now)
         self._check_range(now)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
-from testbed.api.own_classes import as_named, check_not_in_a_run
+from testbed.api.own_classes import check_not_in_a_run, check_travels, chosen
 from testbed.common.errors import UserError, nearest
 from testbed.common.finders import user_modules
 from testbed.common.parameters import as_table
+from testbed.common.plugins import Catalogue
 from testbed.learning.data import folders
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.recipe import Recipe
@@ -29,6 +30,9 @@ Profile: TypeAlias = str | Path | Mapping[str, object] | Experiment
 StrategyChoice: TypeAlias = str | Mapping[str, object] | type[Strategy] | Strategy
 TaskChoice: TypeAlias = str | Mapping[str, object] | type[Recipe] | Recipe
 """A name, a table with ``name`` and parameters, a class, or an object of a class."""
+
+
+_CATALOGUES: Mapping[str, Catalogue[Any]] = {"task": TASKS, "strategy": STRATEGIES}
 
 
 class Changes(TypedDict, total=False):
@@ -49,6 +53,12 @@ class Changes(TypedDict, total=False):
 
 def load(profile: Profile, changes: Changes, data_dir: str | Path | None = None) -> tuple[Experiment, Path | None]:
     """Return the experiment, and its file if it has one. Raises UserError."""
+    experiment, path = _loaded(profile, changes, data_dir)
+    check_travels(experiment)
+    return experiment, path
+
+
+def _loaded(profile: Profile, changes: Changes, data_dir: str | Path | None) -> tuple[Experiment, Path | None]:
     check_not_in_a_run()
     use_data_dir(data_dir)
     listed = _changes(changes)
@@ -64,6 +74,9 @@ def load(profile: Profile, changes: Changes, data_dir: str | Path | None = None)
         table = as_table(profile)
     elif isinstance(profile, Mapping):
         table = {key: _plain(value) for key, value in profile.items()}
+        for key, catalogue in _CATALOGUES.items():
+            if key in table:
+                table[key] = chosen(table[key], catalogue, key)
     else:
         raise UserError(f"profile: is {profile!r}; it must be a file, a table (dict) or an Experiment")
     return profile_loader.load_table(table, listed, source="profile", folder=Path.cwd(), name="experiment"), None
@@ -86,8 +99,8 @@ def _changes(given: Changes) -> list[ProfileChange]:
     named = {
         "seed": ("seed", given.get("seed")),
         "stop.seconds": ("seconds", given.get("seconds")),
-        "strategy": ("strategy", None if strategy is None else as_named(strategy, STRATEGIES, "strategy")),
-        "task": ("task", None if task is None else as_named(task, TASKS, "task")),
+        "strategy": ("strategy", None if strategy is None else chosen(strategy, STRATEGIES, "strategy")),
+        "task": ("task", None if task is None else chosen(task, TASKS, "task")),
         "dilation": ("dilation", given.get("dilation")),
         "compress": ("compress", given.get("compress")),
         "replay.trace": ("replay", str(replay.path if isinstance(replay, StoredRun) else replay) if replay else None),

@@ -6,8 +6,12 @@ import html
 from pathlib import Path
 from typing import Self
 
+from aggregator.strategies import STRATEGIES
+from testbed.api.experiments import StrategyChoice, TaskChoice
+from testbed.api.own_classes import chosen
 from testbed.common.errors import UserError
 from testbed.execution import report_writing
+from testbed.learning.tasks import TASKS
 from testbed.report.content import report_data
 from testbed.runs.stored_run import StoredRun
 from testbed.verification.verification_result import Verification
@@ -62,15 +66,22 @@ class Run(StoredRun):
         data = report_data.gather(self)
         return Report(report_writing.page(data), f"{data.header.name}: {data.header.strategy}")
 
-    def verify(self) -> Verification:
+    def verify(self, *, task: TaskChoice | None = None, strategy: StrategyChoice | None = None) -> Verification:
         """Recompute the run without processes, and compare each event, score and model with what was recorded.
 
         The result has a ``verdict``, and the first ``departure`` if there is one. The code that the profile names is
         imported. Raises UserError if the run cannot be recomputed: it has not ended, or its data or code is missing.
+
+        Args:
+            task, strategy: for a run whose task or strategy was a Python object: the same object, or an equal one.
         """
         from testbed.verification.verifying import verify  # imports torch
 
-        return verify(self)
+        objects = {
+            **({} if task is None else {"task": chosen(task, TASKS, "task")}),
+            **({} if strategy is None else {"strategy": chosen(strategy, STRATEGIES, "strategy")}),
+        }
+        return verify(self, objects=objects)
 
     def _repr_html_(self) -> str:
         """A few figures, for a notebook."""

@@ -18,6 +18,7 @@ from testbed.api.experiments import Profile
 from testbed.api.own_classes import as_named, check_not_in_a_run
 from testbed.api.run import Run
 from testbed.api.running import check_main_thread
+from testbed.common.by_value.object_name import ObjectName
 from testbed.common.console import TerminalConsole
 from testbed.common.errors import RunInterrupted, UserError
 from testbed.common.parameters import as_table
@@ -146,6 +147,10 @@ def _file_of(profile: Profile, folder: Path) -> Path:
     if isinstance(profile, str | Path):
         return Path(profile)
     experiment, _ = experiments.load(profile, {})
+    for what, name in (("task", experiment.task_name), ("strategy", experiment.strategy_name)):
+        if isinstance(name, ObjectName):
+            problem = f"{what}={name}: is a Python object, and a sweep starts its runs from a profile"
+            raise UserError(f"{problem}; write its class to a module, or call run(…) in a loop, and compare([…])")
     place, text = folder / "profile.toml", tomli_w.dumps(as_table(experiment))
     try:
         if not place.exists():

@@ -178,6 +178,11 @@ def _plain(value: object) -> str:
     return "unset" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def checked_value(parameter: Parameter, value: Any, source: str, key: str) -> Any:
+    """Return the value of one parameter, as :func:`build` would. Raises ProfileError."""
+    return _value(parameter.kind, value, parameter.allowed, source, key)
+
+
 def _value(kind: Any, value: Any, allowed: Range, source: str, key: str) -> Any:
     origin = typing.get_origin(kind)
     if origin in (typing.Union, types.UnionType):

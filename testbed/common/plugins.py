@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from testbed.common.by_value.object_name import ObjectName
 from testbed.common.errors import ProfileError, nearest
 from testbed.common.finders import user_modules
 from testbed.common.finders.user_code import in_one_line
+from testbed.common.parameters import ParameterError
 
 T = TypeVar("T")
 
@@ -29,6 +31,11 @@ class Catalogue(dict[str, type[T]]):
 
     def find(self, name: str, source: str, key: str) -> type[T]:
         """Return the class that ``name`` stands for. Raises ProfileError if there is none, or if it is not usable."""
+        if isinstance(name, ObjectName):
+            problem = self._problem(name.value, name) if isinstance(name.value, type) else ""
+            if problem:
+                raise ProfileError(source, key, f"is {str(name)!r}; {problem}")
+            return name.found_class
         if name in self:
             return self[name]
         place, colon, attribute = name.partition(":")
@@ -55,8 +62,27 @@ class Catalogue(dict[str, type[T]]):
         return "" if _has_its_fields(found) else f"put @dataclass above {name}, for its parameters"
 
 
-def _imported(place: str, name: str, source: str, key: str) -> ModuleType:
-    user_modules.FINDER.allow(place)
+def named_object(path: str, key: str, library: str) -> object:
+    """Return what ``module:Name`` stands for: something of a ``library``, or a user's own. Raises ParameterError."""
+    place, colon, attribute = path.partition(":")
+    if not colon or not place or not attribute or place.startswith("."):
+        raise ParameterError(
+            key, f"is {path!r}; write it as module:Class, such as {library}.linear_model:SGDClassifier"
+        )
+    try:
+        module = _imported(place, path, "", key, is_library=place.partition(".")[0] == library)
+    except ProfileError as error:
+        raise ParameterError(key, error.problem) from None
+    found: object = getattr(module, attribute, None)
+    if found is None:
+        known = [name for name, value in vars(module).items() if isinstance(value, type) and not name.startswith("_")]
+        raise ParameterError(key, f"is {path!r}; {place} has no {attribute}; {nearest(attribute, known)}")
+    return found
+
+
+def _imported(place: str, name: str, source: str, key: str, *, is_library: bool = False) -> ModuleType:
+    if not is_library:  # its lines are not those of a user
+        user_modules.FINDER.allow(place)
     try:
         return importlib.import_module(place)
     except ModuleNotFoundError as error:

@@ -21,7 +21,7 @@ def plan(experiment: Experiment, waiting: AbstractContextManager[object] | None 
     ``waiting`` is entered while the steps are timed, which takes some seconds.
     """
     if experiment.clock == "virtual":
-        raise UserError(f"{experiment.name}: a run on a virtual clock has no deadlines, so there is nothing to plan: run it")
+        raise UserError(f"{experiment.name}: clock is virtual: without deadlines there is nothing to plan; run it")
     early.begin()  # it imports torch while the data is read
     roles = cores.roles()
     with progress_bar.ProgressBar() as progress:

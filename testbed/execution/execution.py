@@ -228,7 +228,7 @@ def _write_results(
     folder.write_results(results, tensorboard=run.tensorboard)
     if plan is not None:
         outcome.warnings += survey_check.recheck(plan, uses, results.summary.fidelity)
-        survey_check.remember_service(plan, experiment.strategy_name, results.summary.fidelity)
+        survey_check.remember_service(plan, str(experiment.strategy_name), results.summary.fidelity)
     outcome.summary, outcome.unwritten = results.summary, folder.unwritten
     # before packing: it reads the plain trace
     outcome.resumable = outcome.exit_code != 0 and resuming.is_possible(folder.path, experiment)

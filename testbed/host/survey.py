@@ -60,6 +60,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """When the times were measured, in seconds since 1970; None in files of earlier versions."""
     age_seconds: float = 0.0
     """How old the times were when the run began; 0 if they were measured for it."""
+    task_digest: str = ""
+    """Digest of the first model, the partition and the data; only for a task that was a Python object."""
     key: str = ""
     """Digest of host and task; surveys with the same key are comparable."""
 

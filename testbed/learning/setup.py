@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from testbed.common.by_value.object_name import ObjectName
 from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import ParameterError, build
 from testbed.common.progress_protocol import NO_PROGRESS, Progress
@@ -27,7 +28,10 @@ def setting(experiment: Experiment, progress: Progress = NO_PROGRESS) -> Setting
 
 
 def recipe(name: str, parameters: Mapping[str, Any], source: str) -> Recipe:
-    """Return the task of this name. Raises ProfileError."""
+    """Return the task of this name, or the object that the name has with it. Raises ProfileError."""
+    if isinstance(name, ObjectName):
+        own: Recipe = name.value
+        return own
     made: Recipe = build(TASKS.find(name, source, "task.name"), parameters, source, "task")
     return made
 
@@ -44,8 +48,11 @@ def partition(experiment: Experiment, progress: Progress) -> tuple[DataSet, list
 def check(experiment: Experiment, progress: Progress) -> None:
     """Load and partition the data before any process starts. Raises UserError.
 
-    Other errors in a user's own task are ignored here: they happen again in the template, which reports where.
+    Other errors in a user's own task are ignored here: they happen again in the template, which reports where. An
+    object of the user's is left alone: the template checks its copy.
     """
+    if isinstance(experiment.task_name, ObjectName):
+        return
     try:
         partition(experiment, progress)
     except UserError:

@@ -64,6 +64,6 @@ def put(table: TomlTable, key: str, value: Any, *, source: str) -> None:
             return
         if isinstance(place, dict):
             below = place.setdefault(step, {})
-            if isinstance(below, str) and step in ("strategy", "task", "split"):
+            if isinstance(below, str) and step in ("strategy", "task", "split", "data_from"):
                 place[step] = {"name": below}
         place = place[step]

@@ -7,14 +7,17 @@ their content, and defaults are written out, so that a stored run can be repeate
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from aggregator.strategies import STRATEGIES
-from testbed.common.errors import ProfileError
-from testbed.common.parameters import Named, ParameterError, TomlTable, as_table, build, parameter_of
+from testbed.common.by_value.object_name import ObjectName
+from testbed.common.errors import ProfileError, nearest
+from testbed.common.parameters import Named, ParameterError, TomlTable, as_table, build, checked_value, parameter_of
 from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
@@ -31,6 +34,7 @@ from testbed.profile.schema import (
     DeviceProfile,
     Experiment,
     LinkProfile,
+    is_mark,
     name_and_parameters,
 )
 from testbed.wire import endpoints
@@ -147,13 +151,20 @@ def _group(group: DeviceGroup, experiment: Experiment, source: str, key: str, fo
 
 
 def _check_named(kind: str, value: Named, source: str) -> None:
-    if isinstance(value, dict) and not isinstance(value.get("name"), str):
+    if not isinstance(value, dict):
+        return
+    if not isinstance(value.get("name"), str):
         raise ProfileError(source, f"{kind}.name", f"is missing; it must name a {kind.rpartition('.')[2]}")
+    if is_mark("object", value.get("object")) and not isinstance(value["name"], ObjectName):
+        problem = f"is {value['name']}, a Python object of the process that made it: give it again in Python, as"
+        raise ProfileError(source, kind, f"{problem} testbed.run(…, {kind}=…); a class in a file needs only its name")
 
 
 def _with_defaults(kind: str, catalogue: Catalogue[Any], value: Named, source: str) -> TomlTable:
     """Return the checked table of a strategy or split, with all its parameters."""
-    return {"name": name_and_parameters(value)[0], **as_table(_chosen(kind, catalogue, value, source))}
+    chosen = as_table(_chosen(kind, catalogue, value, source))
+    name, _ = name_and_parameters(value)
+    return {"name": name, **_mark(name), **chosen}
 
 
 def _chosen(kind: str, catalogue: Catalogue[T], value: Named, source: str) -> T:
@@ -162,13 +173,43 @@ def _chosen(kind: str, catalogue: Catalogue[T], value: Named, source: str) -> T:
     return build(catalogue.find(name, source, kind), parameters, source, kind)
 
 
+def _mark(name: str) -> TomlTable:
+    return {"object": True} if isinstance(name, ObjectName) else {}
+
+
 def _strategy_with_defaults(value: Named, source: str) -> TomlTable:
     _check_named("strategy", value, source)
     check_selection(value, source)
     return _with_defaults("strategy", STRATEGIES, value, source)
 
 
+def _object_with_defaults(name: ObjectName, parameters: TomlTable, source: str) -> TomlTable:
+    """Return the table of a task that is an object: those of its parameters that a profile can have.
+
+    Parameters that overrides have changed are changed in a copy of the object.
+    """
+    known = {field.name for field in dataclasses.fields(name.value)}
+    changed = {}
+    for key, value in parameters.items():
+        if key not in known:
+            raise ProfileError(source, f"task.{key}", f"is not a parameter of {name}; {nearest(key, known)}")
+        if as_table(getattr(name.value, key)) != value:
+            changed[key] = checked_value(parameter_of(name.found_class, key), value, source, f"task.{key}")
+    if changed:
+        task = copy.copy(name.value)
+        for key, value in changed.items():
+            setattr(task, key, value)
+        name = ObjectName(name, task)
+    plain = {key: as_table(getattr(name.value, key)) for key in parameters}
+    split = _with_defaults("task.split", SPLITS, name.value.split, source)
+    return {"name": name, **_mark(name), **plain, "split": split}
+
+
 def _task_with_defaults(value: Named, source: str, folder: Path) -> TomlTable:
+    _check_named("task", value, source)
+    name, parameters = name_and_parameters(value)
+    if isinstance(name, ObjectName):
+        return _object_with_defaults(name, parameters, source)
     chosen = _chosen("task", TASKS, value, source)
     try:
         located = chosen.located(folder)

@@ -34,7 +34,13 @@ from testbed.planning.planner import Plan
 from testbed.processes.device_quotas import DeviceQuotas
 from testbed.processes.fleet_configs import FleetConfigs, device_names
 from testbed.processes.pool import AGGREGATOR, Processes
-from testbed.processes.preparation import Preparation, TemplateFailed, prepared_template, template_request
+from testbed.processes.preparation import (
+    Preparation,
+    TemplateFailed,
+    objects_of,
+    prepared_template,
+    template_request,
+)
 from testbed.processes.restarts import Schedule
 from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.processes.watchdog import BOOT_SECONDS, RunView, StopRequests, Watchdog
@@ -89,7 +95,9 @@ class Launcher:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._signals())
             request = template_request(self._experiment, self._roles)
-            self._preparation = stack.enter_context(prepared_template(self._private, request))
+            self._preparation = stack.enter_context(
+                prepared_template(self._private, request, objects_of(self._experiment))
+            )
             stack.callback(self._end_all)
             self._clean_up = stack.pop_all()
         return self

@@ -6,11 +6,12 @@ import contextlib
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
+from testbed.common.by_value.object_name import ObjectName
 from testbed.common.channel import Channel, readable
 from testbed.common.errors import RunFailed, UserError
 from testbed.host import calibration, surroundings, survey_memory
@@ -54,7 +55,7 @@ def template_request(experiment: Experiment, roles: CoreRoles) -> TemplateReques
     profiles = [group.profile for group in experiment.devices if isinstance(group.profile, DeviceProfile)]
     return TemplateRequest(
         source=experiment.name,
-        task=experiment.task_name,
+        task=str(experiment.task_name),
         parameters=experiment.task_parameters,
         devices=setting.devices,
         data_seed=setting.data_seed,
@@ -65,11 +66,18 @@ def template_request(experiment: Experiment, roles: CoreRoles) -> TemplateReques
         if any(profile.throttle != "none" for profile in profiles)
         else {},
         flops=speed.needs_flops(experiment),
-        strategy=experiment.strategy_name if _has_slow_imports(experiment) else "",
+        objects={kind: name.snapshot().digest for kind, name in objects_of(experiment).items()},
+        strategy=str(experiment.strategy_name) if _has_slow_imports(experiment) else "",
         rates=tuple(sorted(_rates(experiment))),
         remembered=survey_memory.is_wanted(),
         availability=tuple(sorted({group.availability for group in experiment.devices if group.availability})),
     )
+
+
+def objects_of(experiment: Experiment) -> dict[str, ObjectName]:
+    """Return the Python objects of an experiment: its task, its strategy."""
+    named = {"task": experiment.task_name, "strategy": experiment.strategy_name}
+    return {kind: name for kind, name in named.items() if isinstance(name, ObjectName)}
 
 
 def _has_slow_imports(experiment: Experiment) -> bool:
@@ -89,7 +97,8 @@ class Preparation:
     def __init__(self, connection: socket.socket) -> None:
         self._channel: Channel[ToLauncher] = Channel(connection, ToLauncher)
 
-    def request(self, request: TemplateRequest, private: PrivateFolder) -> None:
+    def request(self, request: TemplateRequest, private: PrivateFolder, objects: Sequence[int] = ()) -> None:
+        """``objects``: the descriptors of ``request.objects``."""
         prepare = Prepare(
             request=request,
             surroundings=surroundings.of_this_process(early.settings()),
@@ -97,7 +106,7 @@ class Preparation:
         )
         with Path(os.devnull).open("wb") as nowhere, contextlib.suppress(OSError):  # it has died: no answer will come
             outputs = [each if early.is_output(each) else nowhere.fileno() for each in (1, 2)]
-            self._channel.send(prepare, [*outputs, *private.share()])
+            self._channel.send(prepare, [*outputs, *objects, *private.share()])
 
     def survey(self, interrupted: Callable[[], bool]) -> Survey | None:
         """Wait for the survey; None if interrupted. Raises UserError or TemplateFailed."""
@@ -148,19 +157,26 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared_template(private: PrivateFolder, request: TemplateRequest) -> Iterator[Preparation]:
-    """Have a template prepare ``request``; at the end of the block, end all that was forked for it."""
+def prepared_template(
+    private: PrivateFolder, request: TemplateRequest, objects: Mapping[str, ObjectName] | None = None
+) -> Iterator[Preparation]:
+    """Have a template prepare ``request``; at the end of the block, end all that was forked for it.
+
+    ``objects``: those that the request names.
+    """
     with contextlib.ExitStack() as stack:
         stack.callback(early.release)
         preparation = Preparation(early.connect())
         stack.callback(preparation.close)
-        preparation.request(request, private)
+        descriptors = [name.snapshot().descriptor for name in (objects or {}).values()]
+        preparation.request(request, private, descriptors)
         yield preparation
 
 
 def survey(experiment: Experiment, roles: CoreRoles) -> Survey:
     """Make a survey without starting a run."""
-    with private_folder() as private, prepared_template(private, template_request(experiment, roles)) as template:
+    request, objects = template_request(experiment, roles), objects_of(experiment)
+    with private_folder() as private, prepared_template(private, request, objects) as template:
         found = template.survey(lambda: False)
     assert found is not None
     return found

@@ -427,4 +427,9 @@ def name_and_parameters(value: Named) -> tuple[str, TomlTable]:
     """Split a task, split or strategy, which a profile gives as a name or as a table."""
     if isinstance(value, str):
         return value, {}
-    return value["name"], {key: item for key, item in value.items() if key != "name"}
+    return value["name"], {key: item for key, item in value.items() if key != "name" and not is_mark(key, item)}
+
+
+def is_mark(key: str, value: object) -> bool:
+    """Whether a key says that a task or strategy was a Python object: no parameters and no file describe it fully."""
+    return key == "object" and value is True

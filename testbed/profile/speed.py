@@ -149,6 +149,7 @@ def check(group: DeviceGroup, profile: DeviceProfile, experiment: Experiment, so
         if isinstance(table, Mapping) and _of_task(table, experiment) is None:
             known = ", ".join(sorted(table)) or "none"
             problem = f"is missing; the profile has no speed for task {experiment.task_name!r} (it has: {known})"
+            problem += f": give {key} one of {', '.join(SPEED_KEYS)}"
             raise ProfileError(source, f"{key}.{field}", problem)
 
 
@@ -160,13 +161,10 @@ def seconds_per_sample(
         return None
     owner = _owner(group, profile)
     if owner.seconds_per_sample is not None:
-        seconds = _of_task(owner.seconds_per_sample, experiment)
-        assert seconds is not None
-        return seconds * survey.work if isinstance(owner.seconds_per_sample, Mapping) else seconds
+        return _of_network(owner.seconds_per_sample, experiment, survey)
     if owner.clock_hz is not None:
         given = owner.cycles_per_sample
-        cycles = survey.flops_forward / FLOPS_PER_CYCLE if given is None else _of_task(given, experiment)
-        assert cycles is not None
+        cycles = survey.flops_forward / FLOPS_PER_CYCLE if given is None else _of_network(given, experiment, survey)
         return cycles / owner.clock_hz  # ASAFL eq. 6
     if owner.flop_per_second is not None:
         return survey.flops_training / owner.flop_per_second
@@ -209,6 +207,15 @@ def _key_of_task(value: float | Mapping[str, float] | None, experiment: Experime
         return None
     task, model = experiment.task_name, str(experiment.task_parameters.get("model"))
     return next((key for key in (f"{task}:{model}", model, task) if key in value), None)
+
+
+def _of_network(value: float | Mapping[str, float], experiment: Experiment, survey: Survey) -> float:
+    """Return the value for the network of the task. One for a model alone is for its size in the catalogue."""
+    found = _of_task(value, experiment)
+    assert found is not None
+    task, model = experiment.task_name, str(experiment.task_parameters.get("model"))
+    is_for_model = isinstance(value, Mapping) and f"{task}:{model}" not in value and model in value
+    return found * survey.work if is_for_model else found
 
 
 def _check_schedule(owner: Speed, source: str, key: str) -> None:

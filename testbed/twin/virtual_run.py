@@ -235,6 +235,7 @@ class VirtualRun:
 
     def _do_chores(self, now: float) -> None:
         self._chores, self._checked = self._chores + 1, self._engine.version
+        self._handler.due.catch_up(now, self._clock, self._load)
         self._handler.drop_missing(now)
         self._course.check_range(now)
         snapshot = self._course.next_snapshot(now)

@@ -30,7 +30,7 @@ from testbed.verification.final_files import digest
 from testbed.verification.recorded_devices import NoJob, RecordedDevices, UpdateMoments
 from testbed.verification.recorded_heads import RecordedHeads
 from testbed.verification.recorded_poison import PoisonDiffers
-from testbed.verification.repeated_messages import heartbeat, ignored_update
+from testbed.verification.repeated_messages import RunsBackwards, check_order, heartbeat, ignored_update
 from testbed.verification.run_parts import RunParts
 from testbed.verification.trace_cursor import TraceCursor
 from testbed.verification.trace_outline import TraceOutline
@@ -83,7 +83,7 @@ class RecordedAggregator:
             yield
         except NoJob as problem:
             raise departure(event, line, expected=str(problem), found="none") from None
-        except PoisonDiffers as problem:
+        except (PoisonDiffers, RunsBackwards) as problem:
             raise departure(event, line, expected=problem.expected, found=problem.found) from None
         except (DepartureFound, UserError):
             raise
@@ -110,6 +110,7 @@ class RecordedAggregator:
             case _:
                 self._wake_while(lambda: self._is_wake_before(event.t))
                 if not self._explained:
+                    check_order(event, self.engine.now)
                     self._take_other(event)
 
     # ---- what the engine does
@@ -212,6 +213,7 @@ class RecordedAggregator:
         self._wake_while(lambda: self._is_wake_before_message(event))
         if self._explained:
             return
+        check_order(event, self.engine.now)
         moments = {"received": event.received, "handled": event.handled}
         if isinstance(event, trace.Asked):
             ask = Ask(device=event.device, ticket=event.ticket, due=event.due)

@@ -21,6 +21,7 @@ from testbed.history import trace
 from testbed.history.events.ticket_events import UPLOAD_GIVEN_UP
 from testbed.profile.schema import UpdateBound
 from testbed.verification.recorded_devices import RecordedDevices, UpdateMoments
+from testbed.verification.repeated_messages import check_order
 from testbed.verification.trace_outline import TraceOutline
 from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update
 from testbed.wire.ticket_ranges import range_of
@@ -78,6 +79,7 @@ class _RecordedHead:
             case trace.Dispatched() | trace.Carried():
                 self.cluster.join(device, event.t, 0)
             case trace.Arrived():
+                check_order(event, engine.now)
                 engine.update(self._update(event), event.t, received=event.received, handled=event.handled)
             case trace.Rejected():
                 engine.update(self._update(event), event.t)

@@ -1,4 +1,4 @@
-"""The messages that must have led to recorded events, as far as an engine reads them."""
+"""The messages that must have led to recorded events, as far as an engine reads them, and the order of events."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from testbed.history import trace
 from testbed.wire.messages import Heartbeat, Update
 
 _NO_DELTA = np.zeros(0, np.float32)
+
+
+class RunsBackwards(Exception):
+    """An event has an earlier moment than what its engine has done before it."""
+
+    def __init__(self, event: trace.Event, now: float) -> None:
+        super().__init__(event.t)
+        self.expected, self.found = f"a moment from {now:.9f} s on", f"{event.t:.9f} s"
+
+
+def check_order(event: trace.Event, now: float) -> None:
+    """Raise RunsBackwards if an event is earlier than ``now``, the moment that its engine has reached."""
+    if event.t < now:
+        raise RunsBackwards(event, now)
 
 
 def heartbeat(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aggregator.engine.actions import Send
@@ -13,13 +14,14 @@ from aggregator.process import assembly
 from aggregator.strategy import Strategy
 from testbed.common.errors import UserError
 from testbed.common.finders import user_modules
+from testbed.common.parameters import Named
 from testbed.history import trace
 from testbed.host import kernel
 from testbed.learning import setup
 from testbed.learning.training.task import Task
 from testbed.profile import fleet
 from testbed.profile.fleet import DeviceSpec
-from testbed.profile.schema import Experiment
+from testbed.profile.schema import Experiment, is_mark, name_and_parameters
 from testbed.runs import resuming
 from testbed.runs.results.run_meta import Meta
 from testbed.runs.stored_run import StoredRun
@@ -60,11 +62,15 @@ def meta_of(run: StoredRun) -> Meta:
     return run.meta
 
 
-def assemble(run: StoredRun) -> RunParts:
-    """Build the parts of a run. Raises UserError if its profile, its data or its code is missing."""
+def assemble(run: StoredRun, objects: Mapping[str, Named]) -> RunParts:
+    """Build the parts of a run. Raises UserError if its profile, its data or its code is missing.
+
+    ``objects``: the task and the strategy, by these keys, if they were Python objects.
+    """
     meta, experiment = meta_of(run), run.profile
     if experiment is None:
         raise UserError(f"{run.path}: has no profile.toml; restore it from a copy, or run the experiment again")
+    experiment = _with_objects(experiment, objects, run)
     user_modules.FINDER.search_in(Path.cwd(), resuming.source(run.path).parent)
     assert meta.calibration is not None
     task = setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name)
@@ -72,7 +78,31 @@ def assemble(run: StoredRun) -> RunParts:
         opened = task.open(setup.setting(experiment))
     if not differences(meta):  # elsewhere, generated data may be rounded differently
         resuming.check_data(run.path, experiment, meta.calibration.data_sha256, opened.data_sha256)
+    if meta.calibration.task_digest and opened.digest() != meta.calibration.task_digest:
+        problem = "has other data, another split or another first model than that of the run"
+        raise UserError(f"{run.path}: task={experiment.task_name} {problem}; make it as it was made for the run")
     return RunParts(experiment=experiment, devices=tuple(fleet.concrete(experiment, meta.calibration)), task=opened)
+
+
+def _with_objects(experiment: Experiment, objects: Mapping[str, Named], run: StoredRun) -> Experiment:
+    """Return the experiment with the Python objects that it was run with. Raises UserError if one is missing."""
+    for kind in ("task", "strategy"):
+        stored: Named = getattr(experiment, kind)
+        was_object = isinstance(stored, dict) and is_mark("object", stored.get("object"))
+        if not was_object and kind in objects:
+            raise UserError(f"{run.path}: its {kind} was named in its profile, which is enough: leave out {kind}=")
+        if not was_object:
+            continue
+        recorded, parameters = name_and_parameters(stored)
+        if kind not in objects:
+            call = f"testbed.Run.open({str(run.path)!r}).verify({kind}=…)"
+            raise UserError(f"{run.path}: its {kind} {recorded} was a Python object; verify it in Python: {call}")
+        name, _ = name_and_parameters(objects[kind])
+        if str(name) != recorded:
+            raise UserError(f"{run.path}: its {kind} was of {recorded}, and {kind}= is of {name}; give the same")
+        table = {"name": name, "object": True, **parameters}
+        experiment = replace(experiment, task=table) if kind == "task" else replace(experiment, strategy=table)
+    return experiment
 
 
 def expected_header(experiment: Experiment, found: trace.Header) -> trace.Header:

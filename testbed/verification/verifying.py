@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from devices.compute.job_computer import JobComputer
 from testbed.common.errors import UserError
+from testbed.common.parameters import Named
 from testbed.history import trace
 from testbed.history.trace import TraceError
 from testbed.learning.one_thread import one_thread
@@ -33,8 +34,14 @@ Report = Callable[[int, int], None]
 """Receives how many updates are recomputed, of how many."""
 
 
-def verify(place: str | Path | StoredRun, report: Report = lambda done, total: None) -> Verification:
+def verify(
+    place: str | Path | StoredRun,
+    report: Report = lambda done, total: None,
+    objects: Mapping[str, Named] | None = None,
+) -> Verification:
     """Recompute a run and compare it with what was recorded.
+
+    ``objects``: the task and the strategy (by these keys) of a run that was made from Python objects.
 
     Raises UserError if that is impossible: it is not the folder of a run that has ended, or its data or code is
     missing. The code that its profile names is imported.
@@ -45,7 +52,7 @@ def verify(place: str | Path | StoredRun, report: Report = lambda done, total: N
         _check_complete(run, found)
         differing = run_parts.differences(run_parts.meta_of(run))
         with one_thread():
-            return _Recomputation(run, found, differing, report).result()
+            return _Recomputation(run, found, differing, report, objects or {}).result()
     except (TraceError, OSError) as error:
         raise UserError(f"{error}; restore the run from a copy, or run the experiment again") from None
 
@@ -54,7 +61,8 @@ def _check_complete(run: StoredRun, found: TraceOutline) -> None:
     if found.header is None:
         raise UserError(f"{run.trace}: has no header; restore it from a copy, or run the experiment again")
     if found.stopped is None:
-        raise UserError(f"{run.path}: its trace has no end: the run was killed, or goes on; resume it, or run it again")
+        why = "the run failed, was killed, or goes on"
+        raise UserError(f"{run.path}: its trace has no end: {why}; resume it, or run it again")
     if not found.stopped.model or (found.has_heads and not found.adopted):
         missing = "when cluster heads received their models" if found.stopped.model else "the hash of its final model"
         raise UserError(
@@ -65,9 +73,16 @@ def _check_complete(run: StoredRun, found: TraceOutline) -> None:
 class _Recomputation:
     """One run while it is recomputed."""
 
-    def __init__(self, run: StoredRun, found: TraceOutline, differing: list[str], report: Report) -> None:
+    def __init__(
+        self,
+        run: StoredRun,
+        found: TraceOutline,
+        differing: list[str],
+        report: Report,
+        objects: Mapping[str, Named],
+    ) -> None:
         self._run, self._outline, self._report = run, found, report
-        self._parts: RunParts = run_parts.assemble(run)
+        self._parts: RunParts = run_parts.assemble(run, objects)
         self._matching = EventMatching(exact=not differing)
         self._files = FinalFiles(run, self._parts.experiment, differing)
         indices = {spec.name: spec.index for spec in self._parts.devices}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,16 @@ import pytest
 
 from testbed.history import trace
 from tests.live.leftovers import nothing_left_over
-from tests.live.runs import Outcome, check_verified, command, complete, complete_and_verify, started, write_profile
+from tests.live.runs import (
+    ROOT,
+    Outcome,
+    check_verified,
+    command,
+    complete,
+    complete_and_verify,
+    started,
+    write_profile,
+)
 
 pytestmark = pytest.mark.live
 
@@ -151,3 +162,13 @@ def test_training_that_always_fails_is_reported_before_the_run_begins(tmp_path: 
     assert outcome.code == 1
     assert "in train: ValueError: no more data" in outcome.stderr
     assert "Traceback" not in outcome.stderr
+
+
+def test_the_example_in_the_document_runs(tmp_path: Path) -> None:
+    document = (ROOT / "docs" / "own-training.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", document, flags=re.DOTALL)
+    (settings,) = [text for text in re.findall(r"```toml\n(.*?)```", document, flags=re.DOTALL) if "[training]" in text]
+    (tmp_path / "noisy.py").write_text(code, encoding="utf-8")
+    changes: dict[str, Any] = {"devices": FLEET, "stop": {"versions": 6}}
+    complete_and_verify(write_profile(tmp_path, task="noisy:Noisy", **changes))
+    complete_and_verify(write_profile(tmp_path, **changes, **tomllib.loads(settings)))

@@ -1,7 +1,7 @@
 """CA²FL: a buffer of K updates, calibrated by the last update of every device, which the server caches.
 
 Wang, Cao, Wu, Chen, Chen: Tackling the Data Heterogeneity in Asynchronous Federated Learning with Cached Update
-Calibration. ICLR 2024, Algorithm 2.
+Calibration. ICLR 2024, openreview:4aywmeb97I, Algorithm 2.
 
 Symbols
     K       updates in the buffer when it is used; the paper's M

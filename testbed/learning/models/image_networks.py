@@ -183,5 +183,5 @@ def small_cnn_bn() -> nn.Module:
 
     For quick runs that show what buffers do.
     """
-    first, *rest = small_cnn()
-    return nn.Sequential(first, nn.BatchNorm2d(16), *rest[:2], rest[2], nn.BatchNorm2d(32), *rest[3:])
+    layers = list(small_cnn().children())
+    return nn.Sequential(*layers[:1], nn.BatchNorm2d(16), *layers[1:4], nn.BatchNorm2d(32), *layers[4:])

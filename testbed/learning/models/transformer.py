@@ -22,7 +22,8 @@ class CausalAttention(nn.Module):
         length = queries.shape[-2]
         scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.shape[-1])
         later = torch.ones(length, length, dtype=torch.bool).triu(1)
-        return scores.masked_fill(later, -math.inf).softmax(dim=-1) @ values
+        seen: torch.Tensor = scores.masked_fill(later, -math.inf).softmax(dim=-1) @ values
+        return seen
 
 
 class TransformerLayer(nn.Module):

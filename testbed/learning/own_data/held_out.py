@@ -11,7 +11,7 @@ import numpy.typing as npt
 from testbed.common.errors import UserError
 from testbed.learning.data.dataset import Indices, Inputs
 
-_PIECE = 1 << 24
+_PIECE = 1 << 20
 """Numbers that are converted at once."""
 
 

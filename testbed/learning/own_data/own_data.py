@@ -43,6 +43,11 @@ IMAGE_NETWORKS = (
     "lenet",
     "vgg11",
     "femnist-cnn",
+    "small-cnn-bn",
+    "resnet18",
+    "resnet18-bn",
+    "mobilenet",
+    "mobilenet-bn",
 )
 
 

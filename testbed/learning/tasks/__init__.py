@@ -6,6 +6,7 @@ from testbed.learning.tasks.image_tasks import Cifar10, FashionMnist, Femnist, M
 from testbed.learning.tasks.linear_tasks import Regression, Svm
 from testbed.learning.tasks.own_data_tasks import Csv, HuggingFace, ImageFolder, Npz
 from testbed.learning.tasks.recipe import Recipe
+from testbed.learning.tasks.scikit_learn import ScikitLearn
 from testbed.learning.tasks.shakespeare_task import Shakespeare
 from testbed.learning.tasks.synthetic import Synthetic
 
@@ -21,6 +22,7 @@ TASKS: Catalogue[Recipe] = Catalogue(
         "synthetic": Synthetic,
         "regression": Regression,
         "svm": Svm,
+        "sklearn": ScikitLearn,
         "csv": Csv,
         "npz": Npz,
         "images": ImageFolder,

@@ -25,8 +25,8 @@ _PIECE = 512
 """Samples that the network processes at once: the activations of a batch of 25,000 need too much memory. With batch
 normalisation, each piece has statistics of its own."""
 
-_BUFFERS = "buffers"
-"""The name of a device's own buffers in its memory."""
+_BUFFERS = "buffers of the network"
+"""The name of a device's own buffers in its memory. Training of the user's own does not see them there."""
 _ALONE = "Expected more than 1 value per channel when training"
 """What torch says if a layer of batch normalisation gets a single value of each channel."""
 
@@ -117,6 +117,7 @@ class NetworkTask(Task):
     def train(self, job: VectorJob) -> Generator[float, None, Vector]:
         assert self._own is not None
         self.load(job)
+        job.memory.pop(_BUFFERS, None)
         local = LocalJob(
             network=self.model.module,
             job=job.job,

@@ -53,7 +53,7 @@ class OwnTrainingError(RunFailed):
 def checked_steps(own: OwnTraining, local: LocalJob) -> Iterator[float]:
     """Yield the losses of a job. Raises OwnTrainingError, or what the user's code raises."""
     place = function_place(own)
-    steps = _Steps(place, local.job.patience, _seed_generators(int(local.rng.integers(2**63))))
+    steps = CheckedSteps(place, local.job.patience, seed_generators(int(local.rng.integers(2**63))))
     produced = steps.compute(lambda: own(local))
     if isinstance(produced, Iterator):
         losses = steps.losses(produced, local.job.batches_over(len(local.samples)))
@@ -82,7 +82,7 @@ def function_place(own: Callable[..., object]) -> str:
     return f"{shown_path(code.co_filename)}:{code.co_firstlineno}, {name}" if code is not None else name
 
 
-class _Steps:
+class CheckedSteps:
     """Computes the steps of one job in the user's code, with the checks around them."""
 
     def __init__(self, place: str, patience: float, seed: int) -> None:
@@ -113,7 +113,7 @@ class _Steps:
         return result
 
 
-def _seed_generators(seed: int) -> int:
+def seed_generators(seed: int) -> int:
     """Seed the generators that code usually draws from, so that a job that is computed again has the same result."""
     torch.default_generator.manual_seed(seed)
     np.random.seed(seed % 2**32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,14 @@ class Task(ABC):
         0 if they cannot be counted.
         """
         return 0, 0
+
+    def digest(self) -> str:
+        """Return a hash of the first model, the partition and the data."""
+        found = hashlib.sha256(self.initial().tobytes())
+        for shard in self.shards:
+            found.update(np.ascontiguousarray(shard).data)
+        found.update(self.data_sha256.encode())
+        return found.hexdigest()
 
     @abstractmethod
     def tensors(self, vector: Vector) -> dict[str, npt.NDArray[Any]]:

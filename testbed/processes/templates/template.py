@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aggregator.strategies import STRATEGIES
+from testbed.common.by_value import object_name
 from testbed.common.clock import WallClock
-from testbed.common.errors import RunFailed, UserError
+from testbed.common.errors import ProfileError, RunFailed, UserError
 from testbed.common.files.opened_files import FileMarks, OpenedFiles
 from testbed.common.finders.user_code import in_one_line
+from testbed.common.parameters import ParameterError
 from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.kernel import governor
@@ -73,6 +76,8 @@ class TemplateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Trace files of links and of devices. All forked processes share what the template has read."""
     remembered: bool = True
     """Whether times of an earlier survey may be used; then a few steps are timed to confirm them."""
+    objects: dict[str, str] = {}
+    """``task`` or ``strategy`` → digest of the object that it is. A descriptor for each comes with the request."""
     data_state: str = ""
     """Of the files of a user's own data."""
     strategy: str
@@ -90,7 +95,8 @@ class TemplateAnswer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class Prepare(msgspec.Struct, frozen=True, kw_only=True):
     """The first message of a launcher: the request of a run.
 
-    Descriptors: its standard output and standard error, and the lock of its private folder if there is one.
+    Descriptors: its standard output and standard error, the objects of the request, and the lock of its private folder
+    if there is one.
     """
 
     request: TemplateRequest
@@ -101,8 +107,9 @@ class Prepare(msgspec.Struct, frozen=True, kw_only=True):
     def task_key(self) -> bytes:
         """Equal for two runs that may be forked from one warm template."""
         asked = self.request
-        task = (asked.task, asked.parameters, asked.devices, asked.data_seed, asked.model_seed, asked.data_state)
-        return msgspec.msgpack.encode((task, self.surroundings))
+        task = (asked.task, asked.parameters, asked.devices, asked.data_seed, asked.model_seed)
+        files_and_objects = (asked.data_state, asked.objects)
+        return msgspec.msgpack.encode((task, files_and_objects, self.surroundings))
 
 
 class OpenTemplates(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,15 +138,16 @@ def import_everything() -> None:
     gc.freeze()  # no later collection touches these pages, so they stay shared
 
 
-def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> TemplateAnswer:
+def answer(request: TemplateRequest, folder: Path, files: OpenedFiles, objects: Sequence[int] = ()) -> TemplateAnswer:
     """Load the task, unless it is loaded, and what else the request names; make the survey.
 
-    ``files`` notes what is read of the user.
+    ``files`` notes what is read of the user; ``objects``: descriptors of the objects of the request.
     """
     global TASK
     try:
         with files.noted():
             if TASK is None:
+                _receive(request, objects)
                 TASK = _load_task(request)
             _load_others(request)
         _check_threads()
@@ -156,9 +164,23 @@ def answer(request: TemplateRequest, folder: Path, files: OpenedFiles) -> Templa
     return found
 
 
+def _receive(request: TemplateRequest, objects: Sequence[int]) -> None:
+    for (kind, digest), descriptor in zip(request.objects.items(), objects, strict=True):
+        try:
+            object_name.receive(digest, descriptor)
+        except Exception as error:
+            remedy = "what it needs must be importable in every process of a run: put that module beside the script"
+            raise UserError(f"{request.source}: the {kind} cannot be loaded: {in_one_line(error)}; {remedy}") from error
+
+
+def _named(request: TemplateRequest, kind: str, name: str) -> str:
+    """Return a name, with its object if it is one."""
+    return object_name.received(name, request.objects[kind]) if kind in request.objects else name
+
+
 def _load_others(request: TemplateRequest) -> None:
     if request.strategy:
-        STRATEGIES.find(request.strategy, request.source, "strategy").preload()
+        STRATEGIES.find(_named(request, "strategy", request.strategy), request.source, "strategy").preload()
     for path in request.rates:
         rate.load(path)
     for path in request.availability:
@@ -168,9 +190,13 @@ def _load_others(request: TemplateRequest) -> None:
 def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
-        task = setup.recipe(request.task, request.parameters, request.source).open(setting)
-    task.check(request.job)
-    next(_trials(task, replace(request.job, momentum=0.5, proximal=0.1))(_FIRST_SAMPLES))
+        task = setup.recipe(_named(request, "task", request.task), request.parameters, request.source).open(setting)
+    try:
+        task.check(request.job)
+    except ParameterError as error:
+        raise ProfileError(request.source, f"training.{error.key}", error.problem) from None
+    job = request.job if task.trains_itself else replace(request.job, momentum=0.5, proximal=0.1)
+    next(_trials(task, job)(_FIRST_SAMPLES))
     return task
 
 
@@ -215,6 +241,7 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks
         measured_at=times.measured_at,
         age_seconds=age,
         key=key,
+        task_digest=task.digest() if "task" in request.objects else "",
     )
 
 
@@ -241,6 +268,8 @@ def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[st
 
 def _code_of(request: TemplateRequest) -> str:
     """Return the modules beside a user's own task as text: the same name may stand for another network tomorrow."""
+    if "task" in request.objects:
+        return request.objects["task"]
     module = sys.modules[TASKS.find(request.task, request.source, "task").__module__]
     if module.__file__ is None:  # a class of a notebook has no file
         return f"unknown at {survey_memory.now()}"
@@ -287,7 +316,7 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
         if not all(counted):
             raise UserError(
                 f"{request.source}: torch counts no FLOPs for the network of task {request.task!r};"
-                " give seconds_per_sample for its devices"
+                " give seconds_per_sample or of_host for its devices"
             )
         forward, training = counted
     steps = _trials(task, request.job)

@@ -64,14 +64,17 @@ class WarmTemplate:
                 if not self._begin(prepare, *descriptors):
                     return None
 
-    def _begin(self, prepare: Prepare, connection: int, output: int, errors: int, *locks: int) -> bool:
+    def _begin(self, prepare: Prepare, connection: int, output: int, errors: int, *others: int) -> bool:
         """Answer a request. Returns whether this process can serve further ones."""
+        count = len(prepare.request.objects)
+        objects, locks = others[:count], others[count:]
         run = _ServedRun(Channel(socket.socket(fileno=connection), OpenTemplates), locks)
         _write_to(output, errors)
         prepare.surroundings.take_over()
         os.environ[IN_A_RUN] = "1"
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.fsdecode(prepare.private)  # torch.optim makes this folder
-        answer = template.answer(prepare.request, Path(os.fsdecode(prepare.private)), self._files)
+        answer = template.answer(prepare.request, Path(os.fsdecode(prepare.private)), self._files, objects)
+        close_all(objects)
         _write_to(os.open(os.devnull, os.O_WRONLY), os.open(os.devnull, os.O_WRONLY))
         if answer.survey is not None:
             self._control.send(Warmed(files=self._files.marks()))  # first: the next run may come at once

@@ -10,29 +10,56 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tests.aggregator.reference.equations import Prediction, RoundBySamples, only, total
+from tests.aggregator.reference.equations import Prediction, only, total
 from tests.aggregator.reference.observed import F64, Arrival, Reference
 
 
-class FedAdamReference(RoundBySamples):
-    """Reddi et al. 2021, Algorithm 2 with (FedAdam): v from τ², no bias correction."""
+class ServerOptimiserReference(Reference):
+    """Reddi et al. 2021, Algorithm 2 with (FedAdagrad), (FedYogi), (FedAdam): v from τ², no bias correction; FedAvgM.
+
+    ``delta`` is Δ_t of the strategy: here the mean by samples.
+    """
 
     def __init__(self, model: F64, **parameters: object) -> None:
         super().__init__(model, **parameters)
         self.m: F64 = np.zeros_like(model)
-        self.v: F64 = np.full_like(model, self.parameters["tau"] ** 2)
+        self.v: F64 = np.full_like(model, self.parameters.get("tau", 0.0) ** 2)
+
+    def shares(self, pending: list[Arrival]) -> dict[int, float]:
+        """Ticket → weight in Δ_t."""
+        everything = sum(each.samples for each in pending)
+        return {each.ticket: each.samples / everything for each in pending}
 
     def version(self, pending: list[Arrival], now: float) -> Prediction:
-        p = self.parameters
-        mean, weights = super().version(pending, now)
-        delta = mean - self.x[-1]
+        p, shares = self.parameters, self.shares(pending)
+        delta = total(shares, pending, np.zeros_like(self.x[-1]))
+        if p["optimizer"] == "momentum":
+            self.m = p["beta1"] * self.m + delta
+            return self.x[-1] + p["eta"] * self.m, shares
         self.m = p["beta1"] * self.m + (1 - p["beta1"]) * delta
-        self.v = p["beta2"] * self.v + (1 - p["beta2"]) * delta**2
-        return self.x[-1] + p["eta"] * self.m / (np.sqrt(self.v) + p["tau"]), weights
+        self.v = self.second_moment(delta**2)
+        return self.x[-1] + p["eta"] * self.m / (np.sqrt(self.v) + p["tau"]), shares
+
+    def second_moment(self, square: F64) -> F64:
+        beta2 = self.parameters["beta2"]
+        match self.parameters["optimizer"]:
+            case "adagrad":
+                return self.v + square
+            case "yogi":
+                return self.v - (1 - beta2) * square * np.sign(self.v - square)
+            case _:
+                return beta2 * self.v + (1 - beta2) * square
+
+
+class OptimisedBufferReference(ServerOptimiserReference):
+    """FedBuff with a server optimiser: Δ_t = (1/K') Σ Δ_i/√(1 + τ_i)."""
+
+    def shares(self, pending: list[Arrival]) -> dict[int, float]:
+        return {each.ticket: 1 / len(pending) / math.sqrt(1 + self.tau(each)) for each in pending}
 
 
 class FADASReference(Reference):
-    """Wang et al. 2024: AMSGrad on the mean of the buffer; min(η, 1/τ_max) beyond τ_c."""
+    """Wang et al. 2024: AMSGrad on the mean of the buffer; min(η, 1/τ_max) beyond τ_c, or η/τ_max (scaled)."""
 
     def __init__(self, model: F64, **parameters: object) -> None:
         super().__init__(model, **parameters)
@@ -45,7 +72,10 @@ class FADASReference(Reference):
         self.v = p["beta2"] * self.v + (1 - p["beta2"]) * delta**2
         self.largest = np.maximum(self.largest, self.v)
         tau = max(self.tau(each) for each in pending)
-        rate = p["eta"] if tau <= p["tau_c"] else min(p["eta"], 1 / tau)
+        if tau <= p["tau_c"]:
+            rate = p["eta"]
+        else:
+            rate = p["eta"] / tau if p.get("slower") == "scaled" else min(p["eta"], 1 / tau)
         return self.x[-1] + rate * self.m / (np.sqrt(self.largest) + p["epsilon"]), weights
 
 

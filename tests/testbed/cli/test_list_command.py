@@ -195,12 +195,12 @@ def test_a_verbose_list_of_networks_has_their_sizes_and_the_tasks_that_offer_the
     assert section(text, "resnet18-bn")[1:] == [
         "11,173,962 parameters, 9,600 numbers in buffers",
         "input: 3×32×32, outputs: 10",
-        "tasks: cifar10",
+        "tasks: cifar10, npz, images, huggingface",
     ]
     assert section(text, "cnn")[1:] == [
         "21,840 parameters",
         "input: 1×28×28, outputs: 10",
-        "tasks: digits, mnist, fashion_mnist",
+        "tasks: digits, mnist, fashion_mnist, npz, images, huggingface",
     ]
 
 

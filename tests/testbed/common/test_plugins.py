@@ -73,8 +73,8 @@ def test_a_users_own_class_is_found_next_to_the_profile() -> None:
     ("name", "fragments"),
     [
         ("digts", ["did you mean 'digits'", "your own as module:Class"]),
-        ("zzz", ["known: cifar10, digits", "your own as module:Class"]),
-        ("", ["known: cifar10, digits"]),
+        ("zzz", ["known: cifar10, csv, digits", "your own as module:Class"]),
+        ("", ["known: cifar10, csv, digits"]),
         (":Mine", ["your own as module:Class"]),
         (".edgebed_own:Mine", ["your own as module:Class"]),
         (

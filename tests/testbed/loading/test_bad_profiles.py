@@ -91,7 +91,7 @@ BAD_FILES = {
         f"{STRATEGY}devices = [{{ profile = {{ throttle = 'none' }} }}]",
         ["devices[0].name is missing"],
     ),
-    "unknown task": (f'task = "speech"\n{MINIMAL}', ["task is 'speech'", "known: cifar10, digits"]),
+    "unknown task": (f'task = "speech"\n{MINIMAL}', ["task is 'speech'", "known: cifar10, csv, digits"]),
     "no speed for the task": (
         f"{STRATEGY}devices = [{{ name = 'x', profile = {{ seconds_per_sample = {{ speech = 1.0 }} }} }}]",
         ["devices[0].seconds_per_sample is missing", "'digits'", "it has: speech"],

@@ -235,7 +235,15 @@ def test_unset_parameters_of_strategy_and_task_are_written_out_with_their_defaul
     assert experiment.task_parameters == {
         "buffers": "average",
         "model": "small-cnn",
-        "split": {"name": "dirichlet", "alpha": 0.25, "balanced": False, "least": 1, "short": "fill"},
+        "split": {
+            "name": "dirichlet",
+            "alpha": 0.25,
+            "balanced": False,
+            "capped": False,
+            "quantity": False,
+            "least": 1,
+            "short": "fill",
+        },
     }
 
 

@@ -44,7 +44,15 @@ def test_a_request_says_what_to_load_for_which_devices(tmp_path: Path) -> None:
         {
             "buffers": "average",
             "model": "small-cnn",
-            "split": {"name": "dirichlet", "alpha": 0.25, "balanced": False, "least": 1, "short": "fill"},
+            "split": {
+                "name": "dirichlet",
+                "alpha": 0.25,
+                "balanced": False,
+                "capped": False,
+                "quantity": False,
+                "least": 1,
+                "short": "fill",
+            },
         },
     )
     assert (made.devices, made.data_seed, made.model_seed) == (3, 9, 4)

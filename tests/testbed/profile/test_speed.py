@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -430,3 +431,21 @@ def test_when_inverts_work_under_a_script(
 
 def test_the_fastest_multiple_under_a_script_is_at_most_the_product() -> None:
     assert speed.ScaledCurve(TURBO, phases((5, 3.0))).fastest == 6.0
+
+
+@pytest.mark.parametrize(
+    ("keys", "seconds"),
+    [
+        ("seconds_per_sample = { small-cnn = 0.5 }", 2.0),
+        ("clock_hz = 2.0, cycles_per_sample = { small-cnn = 1.0 }", 2.0),
+        ('seconds_per_sample = { "digits:small-cnn" = 0.5, small-cnn = 9.0 }', 0.5),
+        ("seconds_per_sample = { digits = 0.5 }", 0.5),
+        ("seconds_per_sample = 0.5", 0.5),
+    ],
+)
+def test_a_speed_for_a_model_grows_with_a_network_that_is_larger_than_that_of_the_catalogue(
+    tmp_path: Path, keys: str, seconds: float
+) -> None:
+    larger = msgspec.structs.replace(SURVEY, work=4.0)
+    (device,) = fleet.concrete(experiment(tmp_path, f"profile = {{ {keys} }}"), larger)
+    assert device.seconds_per_sample == seconds

@@ -86,6 +86,26 @@ def test_two_exchanged_arrivals_are_found(folder: Path) -> None:
     assert found(folder).event in ("arrived", "aggregated", "dispatched")
 
 
+def test_an_arrival_behind_the_next_one_is_found_even_if_the_sum_of_both_is_the_same(tmp_path: Path) -> None:
+    """The first two of a round: x + y and y + x have the same bits, but times run backwards."""
+    fleet = [
+        {"name": name, "profile": {"seconds_per_sample": seconds}, "link": {}}
+        for name, seconds in (("a", 0.01), ("b", 0.02), ("c", 0.03))
+    ]
+    made = OneProcess(tmp_path, strategy="fedavg", devices=fleet)
+    made.run(until=2.0)
+    folder = made.finish()
+
+    def move(events: Events) -> None:
+        one, other = places(events, trace.Arrived)[:2]
+        events.insert(other, events.pop(one))
+
+    change(folder, move)
+    departure = found(folder)
+    assert (departure.event, departure.device) == ("arrived", "a-1")
+    assert departure.expected.startswith("a moment from ")
+
+
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [

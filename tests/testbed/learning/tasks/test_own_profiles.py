@@ -66,7 +66,15 @@ def test_the_split_of_a_users_task_is_written_out_with_its_defaults(tmp_path: Pa
 def test_parameters_without_a_name_are_those_of_the_default_split(tmp_path: Path) -> None:
     assert split(tmp_path, "Mine", "task.split.samples=5") == {"name": "iid", "identical": False, "samples": 5}
     found = split(tmp_path, "Factory", "task.split.least=3")
-    assert found == {"name": "dirichlet", "alpha": 7.0, "balanced": False, "least": 3, "short": "fill"}
+    assert found == {
+        "name": "dirichlet",
+        "alpha": 7.0,
+        "balanced": False,
+        "capped": False,
+        "quantity": False,
+        "least": 3,
+        "short": "fill",
+    }
 
 
 def test_a_split_may_be_declared_by_the_name_of_its_type(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_with_local_buffers_updates_have_parameters_only_and_the_statistics_go_o
     base = task.initial()
     assert base.size == sum(parameter.numel() for parameter in network_of().parameters())
     delta_of(task, 0, 0, base, kept)
-    memory = kept.begin(JobTickets(2, 1))["buffers"]
+    memory = kept.begin(JobTickets(2, 1))["buffers of the network"]
     plain = network_of()
     for samples in first_batches(task, 3):
         plain.zero_grad()
@@ -250,6 +250,25 @@ def test_batches_of_a_users_own_training_have_a_second_sample_too() -> None:
     job = Job(epochs=1, batch=5, whole=True)
     delta_of(task, 0, 0, task.initial(), KeptMemory(), job=job)
     assert losses == [5, 5, 2]
+
+
+def test_the_memory_of_a_users_own_training_and_the_buffers_of_its_network_do_not_mix() -> None:
+    seen: list[dict[str, object]] = []
+
+    def own(local: LocalJob) -> None:
+        seen.append(dict(local.memory))
+        local.memory["buffers"] = local.number
+        for inputs, _ in local.batches():
+            local.network(inputs)
+
+    task = NetworkTask(module=network_of(), data=data_of(), shards=[np.arange(20)], own=own, local_buffers=True)
+    job, kept = Job(epochs=1, batch=5, whole=True), KeptMemory()
+    for number in range(2):
+        delta_of(task, 0, number, task.initial(), kept, arrived=number, job=job)
+    assert seen == [{}, {"buffers": 0}]
+    memory = kept.begin(JobTickets(3, 2))
+    assert memory["buffers"] == 1
+    assert memory["buffers of the network"]["1.num_batches_tracked"] == 8
 
 
 def test_images_may_be_alone_because_each_channel_has_many_values() -> None:

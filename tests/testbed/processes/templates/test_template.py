@@ -34,7 +34,7 @@ REQUEST = TemplateRequest(
     flops=False,
     strategy="",
 )
-TASK = cast("Task", SimpleNamespace(size=10, shards=[[0, 1], [2]]))
+TASK = cast("Task", SimpleNamespace(size=10, work=1.0, data_sha256="", shards=[[0, 1], [2]]))
 
 
 @pytest.fixture(autouse=True)
