@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+FLOWER := .venv-flower
 SOURCES := testbed devices aggregator run_testbed.py tests
 
 # Some machines have real data sets and recorded traces beside the project; without them their tests are skipped.
@@ -22,7 +23,7 @@ BRIEF := not slow and not timing and not browser
 TOUCHED_MOST := tests/aggregator tests/devices tests/testbed/profile tests/testbed/wire tests/testbed/planning \
 	tests/testbed/processes tests/testbed/history tests/test_layering.py
 
-.PHONY: run test quick test-timing test-all test-nightly test-hf lint bench bench-page bench-fedlab chaos papers metrics-page format clean
+.PHONY: run test quick test-timing test-all test-nightly test-flower test-hf lint bench bench-page bench-fedlab chaos papers metrics-page format clean
 
 run: $(READY)
 	$(BIN)/python run_testbed.py run profiles/experiments/quickstart.toml
@@ -47,6 +48,10 @@ test-all: $(READY)
 
 test-nightly: $(READY)
 	EDGEBED_PROPERTIES=random $(PYTEST) -n $(WORKERS) -m "not live and not timing and not browser"
+
+# Flower projects, in .venv-flower: flwr needs older versions of some packages than we do
+test-flower: $(FLOWER)/.ready
+	$(FLOWER)/bin/python -m pytest -n $(WORKERS) tests/flower
 
 # the tests of Hugging Face folders, in .venv-hf: pyarrow is large, and nothing else needs it
 test-hf:
@@ -91,10 +96,17 @@ format: $(READY)
 	$(BIN)/ruff format $(SOURCES)
 
 clean:
-	rm -rf $(VENV) $(VENV)-hf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-hf $(FLOWER) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt "torch==2.13.0"
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+$(FLOWER)/.ready: pyproject.toml constraints-flower.txt
+	$(PYTHON) -m venv $(FLOWER)
+	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-flower.txt "torch==2.13.0"
+	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint constraints-flower.txt \
+		--editable ".[flower]" pytest pytest-timeout pytest-xdist hypothesis
 	touch $@

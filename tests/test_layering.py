@@ -43,12 +43,14 @@ MAY_IMPORT = {
     "testbed.learning.data": "testbed.common testbed.common.files testbed.learning.data.readers",
     "testbed.learning.data.own_files": "testbed.common testbed.common.files testbed.learning.data.readers",
     "testbed.learning.data.readers": "testbed.common testbed.common.files",
+    "testbed.learning.flower": "testbed.common testbed.common.finders testbed.common.terminal testbed.learning.training"
+    " testbed.wire",
     "testbed.learning.models": "",
     "testbed.learning.own_data": "testbed.common testbed.learning.data testbed.learning.data.own_files"
     " testbed.learning.data.readers testbed.learning.models",
     "testbed.learning.splits": "testbed.common testbed.learning.data",
-    "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.models testbed.learning.splits"
-    " testbed.learning.own_data testbed.learning.training testbed.profile",
+    "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.flower testbed.learning.models"
+    " testbed.learning.own_data testbed.learning.splits testbed.learning.training testbed.profile testbed.wire",
     "testbed.learning.training": "testbed.common testbed.common.finders testbed.learning.data"
     " testbed.learning.models testbed.wire",
     # the aggregator
@@ -397,6 +399,7 @@ FIGURES = (
             ],
         ),
         ("threadpoolctl", ["testbed/learning/one_thread.py"]),
+        ("flwr", ["testbed/learning/flower/*"]),
     ],
 )
 def test_a_module_stays_in_its_files(module: str, allowed: list[str]) -> None:

@@ -22,13 +22,15 @@ _ENDLESS = 1_000_000
 def trial_steps(task: Task, job: Job, samples: int, device: int | None = None) -> Iterator[float]:
     """Yield the losses of steps of ``samples`` samples, without end.
 
-    ``device``: whose samples are used; None: those of all devices, or of the device that has most.
+    ``device``: whose samples are used; None: those of all devices, or of the device that has most, or as many.
     """
     if not task.trains_itself and not job.whole:
         everything = np.arange(task.training_samples, dtype=np.int64) if device is None else task.shards[device]
         yield from _job(task, replace(job, steps=_ENDLESS, epochs=0, batch=samples), 0, everything)
         return
-    if device is None:
+    if device is None and task.step_sizes is not None:
+        device = task.device_of(samples)
+    elif device is None:
         device = max(range(len(task.shards)), key=lambda index: len(task.shards[index]))
     shard = task.shards[device]
     if not job.whole:

@@ -44,7 +44,6 @@ _LEAD_SECONDS = 0.05
 """An update is sent so many host seconds before it is due: more than the transport and a busy core need."""
 _AHEAD_SECONDS = 0.1
 """A step may be computed so many host seconds early: more than one time slice on a crowded core."""
-_WARM_UP_STEPS = 2
 _WARM_UP_SAMPLES = 512
 """The largest step of a warm-up. A larger one goes through the network in pieces, which use the same pages."""
 
@@ -139,7 +138,7 @@ class DeviceProcess:
         job, index = self._config.job, self._config.spec.index
         samples = min(job.samples_per_step(len(self._shard)), _WARM_UP_SAMPLES)
         try:
-            for _ in itertools.islice(trial_steps(self._task, job, samples, index), _WARM_UP_STEPS):
+            for _ in itertools.islice(trial_steps(self._task, job, samples, index), self._task.warm_up_steps):
                 pass
         except OwnTrainingError:  # the first job will end the device, after the run has begun
             traceback.print_exc()

@@ -80,11 +80,16 @@ def named_object(path: str, key: str, library: str) -> object:
     return found
 
 
+def user_module(place: str) -> ModuleType:
+    """Import a module of a user's, which is found in the folders of ``user_modules.FINDER``, too."""
+    user_modules.FINDER.allow(place)
+    return importlib.import_module(place)
+
+
 def _imported(place: str, name: str, source: str, key: str, *, is_library: bool = False) -> ModuleType:
-    if not is_library:  # its lines are not those of a user
-        user_modules.FINDER.allow(place)
     try:
-        return importlib.import_module(place)
+        # the lines of a library are not those of a user
+        return importlib.import_module(place) if is_library else user_module(place)
     except ModuleNotFoundError as error:
         searched = "searched in this folder and in that of the profile"
         where = searched if place.startswith(error.name or place) else f"which {place} imports"

@@ -172,6 +172,8 @@ def _run_processes(
                         resuming.check_data(folder.path, run.experiment, then, survey.data_sha256)
                     plan = _admit(run, survey, roles)
                     folder.write_profile(replace(run.experiment, dilation=plan.dilation))
+                    for note in survey.notes:
+                        run.say(note)
                     run.say(f"core plan: {plan.core_plan}")
                     run.say(plan_text.demand(plan))
                     if survey.is_remembered:

@@ -39,7 +39,7 @@ from testbed.wire.messages import Snapshot
 
 def open_task(experiment: Experiment) -> Task:
     """Load data and network. Raises UserError."""
-    task = setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name)
+    task = setup.entry(experiment.task_name, experiment.task_parameters, experiment.name)
     with progress_bar.ProgressBar() as progress, setup.as_profile_errors(experiment.name):
         opened = task.open(setup.setting(experiment, progress))
         opened.check(experiment.training)

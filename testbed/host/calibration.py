@@ -57,14 +57,20 @@ class PressureMeter:
             self.share = (after - self._before) / max(time.monotonic() - self._began, 1e-9)
 
 
-def measure(steps: Steps, batch: int, crowd: Mapping[int, int], meter: PressureMeter) -> tuple[StepTime, ...]:
+def measure(
+    steps: Steps, batch: int, crowd: Mapping[int, int], meter: PressureMeter, possible: Sequence[int] | None = None
+) -> tuple[StepTime, ...]:
     """Time steps of a small batch and of ``batch`` samples, with ``crowd[core]`` processes on each core.
 
     If the whole batch would take too long (all data of a device, or a large network), a part of it is timed.
+    ``possible``: the samples that a step may have; None: any number.
     """
     lone = min(crowd)
-    whole = _affordable(lone, steps, batch)
-    sizes = sorted({max(1, whole // 8), whole})
+    if possible is None:
+        whole = _affordable(lone, steps, batch)
+        sizes = sorted({max(1, whole // 8), whole})
+    else:
+        sizes = sorted({min(possible), max(possible)})
     with meter:
         alone = _together([lone], steps, sizes)
     crowded = _together([core for core, count in crowd.items() for _ in range(count)], steps, sizes)
@@ -139,7 +145,10 @@ def _time_steps(core: int, steps: Steps, sizes: Sequence[int], seconds: float) -
 
 
 def _times(steps: Iterator[object], seconds: float) -> list[float]:
+    before = time.thread_time()
     next(steps)  # the first step faults in the pages of this process
+    if (first := time.thread_time() - before) > LONGEST_STEP:
+        return [first]  # page faults are a small part of it
     times: list[float] = []
     while len(times) < _LEAST_STEPS or (sum(times) < seconds and len(times) < _MOST_STEPS):
         before = time.thread_time()

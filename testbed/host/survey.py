@@ -53,6 +53,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """Core → processes on it during the calibration."""
     device_bytes: int = 0
     """The unique memory of a process that has computed local steps; 0: not measured."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the task, in sentences."""
     governor: str | None = None
     pressure: float | None = None
     """Share of the preparation in which a process waited for a core (PSI); None: not measured."""

@@ -14,6 +14,7 @@ from testbed.learning.data.dataset import DataSet, Indices
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.setting import Setting
+from testbed.learning.tasks.task_entry import TaskEntry
 from testbed.profile.schema import Experiment
 
 
@@ -27,34 +28,41 @@ def setting(experiment: Experiment, progress: Progress = NO_PROGRESS) -> Setting
     )
 
 
-def recipe(name: str, parameters: Mapping[str, Any], source: str) -> Recipe:
+def entry(name: str, parameters: Mapping[str, Any], source: str) -> TaskEntry:
     """Return the task of this name, or the object that the name has with it. Raises ProfileError."""
     if isinstance(name, ObjectName):
-        own: Recipe = name.value
+        own: TaskEntry = name.value
         return own
-    made: Recipe = build(TASKS.find(name, source, "task.name"), parameters, source, "task")
+    made: TaskEntry = build(TASKS.find(name, source, "task.name"), parameters, source, "task")
     return made
 
 
 def partition(experiment: Experiment, progress: Progress) -> tuple[DataSet, list[Indices], Indices]:
-    """Return the data, the training samples of each device, and the test samples. Downloads missing files."""
+    """Return the data, the training samples of each device, and the test samples. Downloads missing files.
+
+    Raises UserError if the task has no data that we know.
+    """
     context = setting(experiment, progress)
-    task = recipe(experiment.task_name, experiment.task_parameters, experiment.name)
+    task = entry(experiment.task_name, experiment.task_parameters, experiment.name)
+    if not isinstance(task, Recipe):
+        raise UserError(f"task {experiment.task_name}: its clients load their own data; there is no partition to show")
     with as_profile_errors(experiment.name):
         data = task.dataset(context)
         return data, *task.partition(data, context)
 
 
 def check(experiment: Experiment, progress: Progress) -> None:
-    """Load and partition the data before any process starts. Raises UserError.
+    """Check the task before any process starts: load and partition its data, if it has any. Raises UserError.
 
     Other errors in a user's own task are ignored here: they happen again in the template, which reports where. An
     object of the user's is left alone: the template checks its copy.
     """
     if isinstance(experiment.task_name, ObjectName):
         return
+    task = entry(experiment.task_name, experiment.task_parameters, experiment.name)
     try:
-        partition(experiment, progress)
+        with as_profile_errors(experiment.name):
+            task.check(setting(experiment, progress))
     except UserError:
         raise
     except Exception:

@@ -21,9 +21,11 @@ from testbed.common.parameters import Named, ParameterError, TomlTable, as_table
 from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
+from testbed.learning.tasks.recipe import Recipe
 from testbed.loading import cell_check, script_check
 from testbed.loading.clock_check import check_clock
 from testbed.loading.experiment_checks import check_name, check_selection, check_strategy, check_ticks, located_replay
+from testbed.loading.flower_shorthand import expand_flower_task
 from testbed.loading.overrides import parse, put
 from testbed.loading.profile_files import file_of, named, read_toml
 from testbed.loading.renamed_keys import current_key, upgrade
@@ -82,6 +84,7 @@ def load_table(
     for change in changes:
         put(table, change.key, change.value, source=change.origin)
     upgrade(table)  # once more: an override may be a whole section
+    expand_flower_task(table)
     try:
         return resolve(build(Experiment, table, source), source, folder)
     except ProfileError as error:
@@ -118,8 +121,11 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
         task=_task_with_defaults(experiment.task, source, folder),
         strategy=_strategy_with_defaults(experiment.strategy, source),
     )
-    if TASKS.find(experiment.task_name, source, "task").trains_as_a_whole():
+    task = TASKS.find(experiment.task_name, source, "task")
+    if task.trains_as_a_whole():
         experiment = replace(experiment, training=replace(experiment.training, whole=True))
+    if (wrong := task.check_job(experiment.training)) is not None:
+        raise ProfileError(source, f"training.{wrong[0]}", wrong[1])
     check_strategy(experiment, source)
     groups = [_group(group, experiment, source, f"devices[{i}]", folder) for i, group in enumerate(experiment.devices)]
     experiment = replace(experiment, devices=tuple(groups), replay=located_replay(experiment, groups, source, folder))
@@ -216,6 +222,8 @@ def _task_with_defaults(value: Named, source: str, folder: Path) -> TomlTable:
     except ParameterError as error:
         raise ProfileError(source, f"task.{error.key}", error.problem) from None
     table: TomlTable = {"name": name_and_parameters(value)[0], **as_table(located)}
+    if not isinstance(located, Recipe):
+        return table
     split = table["split"]
     declared = parameter_of(TASKS.find(table["name"], source, "task"), "split")
     if declared.kind != Named:

@@ -20,6 +20,7 @@ from testbed.common.plugins import Catalogue
 from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.recipe import Recipe
+from testbed.learning.tasks.task_entry import TaskEntry
 from testbed.loading.profile_files import catalogue
 from testbed.loading.renamed_keys import RENAMED_KEYS
 from testbed.profile.schema import DeviceGroup, DeviceProfile, Experiment, LinkProfile, name_and_parameters
@@ -107,8 +108,10 @@ def _table_with(name: str) -> JsonSchema:
     return JsonSchema(type="object", properties={"name": JsonSchema(const=name)}, required=["name"])
 
 
-def _task(cls: type[Recipe]) -> JsonSchema:
+def _task(cls: type[TaskEntry]) -> JsonSchema:
     """Return the schema of a task. Parameters of a split without a name are those of the task's default split."""
+    if not issubclass(cls, Recipe):
+        return table_schema(cls)
     default, _ = name_and_parameters(parameter_of(cls, "split").default)
     without_name = JsonSchema(type="object", not_=JsonSchema(required=["name"]))
     of_default = JsonSchema(if_=without_name, then=reference(f"split.{default}"))

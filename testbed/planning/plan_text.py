@@ -25,6 +25,8 @@ def show(console: Console, experiment: Experiment, plan: Plan, *, fork_seconds: 
     """Print the plan. ``fork_seconds`` is the measured time of one fork, if the host was calibrated."""
     devices = len(plan.devices)
     say(console, f"{experiment.name}: {devices} devices, dilation {plan.dilation:g}")
+    for note in plan.survey.notes:
+        say(console, note)
     say(console, f"core plan: {plan.core_plan}")
     console.print(_cores(plan))
     for line in (*_lines(plan), *_derived_speeds(experiment)):

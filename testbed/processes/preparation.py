@@ -60,7 +60,7 @@ def template_request(experiment: Experiment, roles: CoreRoles) -> TemplateReques
         devices=setting.devices,
         data_seed=setting.data_seed,
         model_seed=setting.model_seed,
-        data_state=setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name).data_state(),
+        data_state=setup.entry(experiment.task_name, experiment.task_parameters, experiment.name).data_state(),
         job=experiment.training,
         crowd={core: min(count, calibration.MOST_PROCESSES) for core, count in crowd.items()}
         if any(profile.throttle != "none" for profile in profiles)

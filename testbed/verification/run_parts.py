@@ -73,7 +73,7 @@ def assemble(run: StoredRun, objects: Mapping[str, Named]) -> RunParts:
     experiment = _with_objects(experiment, objects, run)
     user_modules.FINDER.search_in(Path.cwd(), resuming.source(run.path).parent)
     assert meta.calibration is not None
-    task = setup.recipe(experiment.task_name, experiment.task_parameters, experiment.name)
+    task = setup.entry(experiment.task_name, experiment.task_parameters, experiment.name)
     with setup.as_profile_errors(experiment.name):
         opened = task.open(setup.setting(experiment))
     if not differences(meta):  # elsewhere, generated data may be rounded differently

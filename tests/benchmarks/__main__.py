@@ -28,6 +28,7 @@ BENCHMARKS = (
     "results",
     "report",
     "central",
+    "flower",
 )
 """In this order. Each is a module here with ``measure(options)``, and ``TURNS`` if it repeats its measurements."""
 _MODULES = {"report": "reporting"}

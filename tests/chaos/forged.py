@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from devices.compute.kept_memory import JobTickets
 from devices.compute.trainer import Steps, Stepwise
 from devices.device_config import CanaryConfig, DeviceConfig
 from devices.process import canary
@@ -171,7 +172,7 @@ def member(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str,
     return mutator.kinds
 
 
-def _begin(job: Job, base: Vector, number: int) -> Stepwise:
+def _begin(job: Job, base: Vector, number: int, tickets: JobTickets) -> Stepwise:
     def steps() -> Steps:
         for _ in range(job.steps_over(_SAMPLES)):
             yield 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ import pytest
 from PIL import Image
 
 from testbed.history import trace
-from tests.live.runs import ROOT, Outcome, check_verified, command, complete, write_profile
+from tests.live.documents import blocks
+from tests.live.runs import Outcome, check_verified, command, complete, write_profile
 
 pytestmark = pytest.mark.live
 
-DOCUMENT = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
-TASKS: list[dict[str, Any]] = [
-    tomllib.loads(text)["task"] for text in re.findall(r"```toml\n(.*?)```", DOCUMENT, flags=re.DOTALL)
-]
+TASKS: list[dict[str, Any]] = [tomllib.loads(text)["task"] for text in blocks("docs/data.md", "toml")]
 ACTIVITIES = ("run", "sit", "walk")
 
 

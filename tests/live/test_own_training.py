@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import pytest
 
 from testbed.history import trace
+from tests.live.documents import blocks
 from tests.live.leftovers import nothing_left_over
 from tests.live.runs import (
-    ROOT,
     Outcome,
     check_verified,
     command,
@@ -165,9 +164,8 @@ def test_training_that_always_fails_is_reported_before_the_run_begins(tmp_path: 
 
 
 def test_the_example_in_the_document_runs(tmp_path: Path) -> None:
-    document = (ROOT / "docs" / "own-training.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", document, flags=re.DOTALL)
-    (settings,) = [text for text in re.findall(r"```toml\n(.*?)```", document, flags=re.DOTALL) if "[training]" in text]
+    (code,) = blocks("docs/own-training.md", "python")
+    (settings,) = blocks("docs/own-training.md", "toml", "[training]")
     (tmp_path / "noisy.py").write_text(code, encoding="utf-8")
     changes: dict[str, Any] = {"devices": FLEET, "stop": {"versions": 6}}
     complete_and_verify(write_profile(tmp_path, task="noisy:Noisy", **changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from devices.compute.trainer import Stepwise, complete
 from testbed import Run
 from testbed.learning import setup
 from tests.live import runs
+from tests.live.documents import blocks
 from tests.live.runs import write_profile
 
 pytestmark = pytest.mark.live
@@ -35,6 +37,11 @@ def test_a_classifier_learns_and_the_run_is_verified(tmp_path: Path, strategy: s
     made = profile(tmp_path, strategy=strategy, stop={"target_accuracy": 0.85, "seconds": 120.0})
     outcome = runs.complete_and_verify(made)
     assert outcome.summary["stopped"] == "accuracy 0.85 is reached", outcome.stderr
+
+
+def test_the_example_in_the_document_runs(tmp_path: Path) -> None:
+    (example,) = blocks("docs/scikit-learn.md", "toml")
+    runs.complete_and_verify(write_profile(tmp_path, **tomllib.loads(example) | {"stop": {"versions": 6}}))
 
 
 def test_a_count_of_steps_that_is_kept_is_verified(tmp_path: Path) -> None:
@@ -63,7 +70,7 @@ def test_a_round_of_two_devices_is_the_mean_of_their_estimators(tmp_path: Path) 
     run = Run.open(outcome.folder)
     experiment = run.profile
     assert experiment is not None
-    task = setup.recipe(experiment.task_name, experiment.task_parameters, "test").open(setup.setting(experiment))
+    task = setup.entry(experiment.task_name, experiment.task_parameters, "test").open(setup.setting(experiment))
     base, mean = task.initial(), np.zeros(task.size)
     for device, shard in enumerate(task.shards):
         tickets = JobTickets(ticket=device + 1, arrived=0)

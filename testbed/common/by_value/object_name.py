@@ -3,7 +3,7 @@
 Theory of operation
     A profile names a task by ``module:Class``, which every process imports. An object of a notebook cannot be imported.
     So its name is a text that also has the object; loaders, tables and files see the text, and ``Catalogue.find`` and
-    ``setup.recipe`` take the object. It needs no register in the process of the user: two tasks with the same name, as
+    ``setup.entry`` take the object. It needs no register in the process of the user: two tasks with the same name, as
     after a cell was executed again, are two names.
 
     To other processes goes a snapshot, once: the warm template loads it (``receive``), and all processes of the run

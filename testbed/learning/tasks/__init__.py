@@ -2,6 +2,7 @@
 
 from testbed.common.plugins import Catalogue
 from testbed.learning.tasks.digits import Digits
+from testbed.learning.tasks.flower_project import FlowerApp
 from testbed.learning.tasks.image_tasks import Cifar10, FashionMnist, Femnist, Mnist
 from testbed.learning.tasks.linear_tasks import Regression, Svm
 from testbed.learning.tasks.own_data_tasks import Csv, HuggingFace, ImageFolder, Npz
@@ -9,8 +10,9 @@ from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.scikit_learn import ScikitLearn
 from testbed.learning.tasks.shakespeare_task import Shakespeare
 from testbed.learning.tasks.synthetic import Synthetic
+from testbed.learning.tasks.task_entry import TaskEntry
 
-TASKS: Catalogue[Recipe] = Catalogue(
+TASKS: Catalogue[TaskEntry] = Catalogue(
     Recipe,
     {
         "digits": Digits,
@@ -27,6 +29,7 @@ TASKS: Catalogue[Recipe] = Catalogue(
         "npz": Npz,
         "images": ImageFolder,
         "huggingface": HuggingFace,
+        "flower": FlowerApp,
     },
 )
-"""Name in a profile → class."""
+"""Name in a profile → class. A user's own task is a Recipe."""

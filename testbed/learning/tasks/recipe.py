@@ -7,11 +7,10 @@ here imports torch: the launcher lists, checks and partitions without it.
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from testbed.learning.splits import SPLITS, checked
 from testbed.learning.splits.split import Split
 from testbed.learning.tasks import checking, items
 from testbed.learning.tasks.setting import Setting
+from testbed.learning.tasks.task_entry import TaskEntry
 from testbed.profile.schema import name_and_parameters
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Recipe(ABC):
+class Recipe(TaskEntry):
     """A task before its data is loaded; its fields are its parameters."""
 
     split: Named = param(
@@ -101,14 +101,6 @@ class Recipe(ABC):
         """Whether a job has one deadline, at its end."""
         return cls.trains_itself() and not inspect.isgeneratorfunction(cls.train)
 
-    def located(self, folder: Path) -> Self:
-        """Return the task with absolute paths instead of paths relative to ``folder``, that of the profile."""
-        return self
-
-    def data_state(self) -> str:
-        """Return a digest of the state of the user's files: a warm template has read them in an earlier state."""
-        return ""
-
     def open(self, setting: Setting) -> Task:
         """Load and partition the data, build the network, and return the task."""
         import torch
@@ -134,6 +126,9 @@ class Recipe(ABC):
         )
         task.data_sha256 = data_digest(data)
         return task
+
+    def check(self, setting: Setting) -> None:
+        self.partition(self.dataset(setting), setting)
 
     def dataset(self, setting: Setting) -> DataSet:
         """Return the checked data as arrays. Raises UserError."""

@@ -81,8 +81,9 @@ class ScikitLearn(Recipe):
                 )
         try:
             found = TASKS.find(name, "", "data_from")
-            if issubclass(found, ScikitLearn):
+            if issubclass(found, ScikitLearn) or not issubclass(found, Recipe):
                 raise ParameterError("data_from", f"is {name!r}, which has no data of its own; name another task")
-            return build(found, parameters, "", "data_from")
+            made: Recipe = build(found, parameters, "", "data_from")
+            return made
         except ProfileError as error:
             raise ParameterError(error.key, error.problem) from None

@@ -82,6 +82,12 @@ def function_place(own: Callable[..., object]) -> str:
     return f"{shown_path(code.co_filename)}:{code.co_firstlineno}, {name}" if code is not None else name
 
 
+def guarded(compute: Callable[[], Any], patience: float) -> Any:
+    """Compute: refuse threads and processes, and interrupt it after ``patience`` CPU seconds."""
+    with _GUARD, _limited(patience):
+        return compute()
+
+
 class CheckedSteps:
     """Computes the steps of one job in the user's code, with the checks around them."""
 
@@ -103,8 +109,7 @@ class CheckedSteps:
     def compute(self, step: Callable[[], Any]) -> Any:
         """Compute a step: refuse threads, processes and other seeds, and interrupt it when it does not end."""
         threads = torch.get_num_threads()
-        with _GUARD, _limited(self._patience):
-            result = step()
+        result = guarded(step, self._patience)
         if torch.initial_seed() != self._seed:
             raise OwnTrainingError(f"{self._place} seeds torch; leave that out: each job has a seed of its own")
         if torch.get_num_threads() != threads:

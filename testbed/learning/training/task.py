@@ -48,6 +48,12 @@ class Task(ABC):
     """Of its data; empty if that is not known."""
     work: float = 1.0
     """How many times the FLOPs of the network for which the catalogue of devices has speeds."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the task, in sentences."""
+    step_sizes: tuple[int, ...] | None = None
+    """The samples that a step may have, if a device cannot train on fewer than all it has; None: any number."""
+    warm_up_steps: int = 2
+    """Steps that a device computes before the run begins."""
 
     @property
     @abstractmethod
@@ -57,6 +63,10 @@ class Task(ABC):
     @property
     @abstractmethod
     def training_samples(self) -> int: ...
+
+    def device_of(self, samples: int) -> int:
+        """Return the device whose number of samples is the nearest."""
+        return min(range(len(self.shards)), key=lambda device: abs(len(self.shards[device]) - samples))
 
     @property
     def labels(self) -> list[tuple[int, ...]] | None:

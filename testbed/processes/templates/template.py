@@ -190,13 +190,14 @@ def _load_others(request: TemplateRequest) -> None:
 def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
-        task = setup.recipe(_named(request, "task", request.task), request.parameters, request.source).open(setting)
+        task = setup.entry(_named(request, "task", request.task), request.parameters, request.source).open(setting)
     try:
         task.check(request.job)
     except ParameterError as error:
         raise ProfileError(request.source, f"training.{error.key}", error.problem) from None
-    job = request.job if task.trains_itself else replace(request.job, momentum=0.5, proximal=0.1)
-    next(_trials(task, job)(_FIRST_SAMPLES))
+    if task.warm_up_steps:
+        job = request.job if task.trains_itself else replace(request.job, momentum=0.5, proximal=0.1)
+        next(_trials(task, job)(_FIRST_SAMPLES))
     return task
 
 
@@ -236,6 +237,7 @@ def _survey(task: Task, request: TemplateRequest, folder: Path, files: FileMarks
         update_seconds=times.update_seconds,
         crowd=request.crowd,
         device_bytes=times.device_bytes,
+        notes=task.notes,
         governor=governor(),
         pressure=meter.share,
         measured_at=times.measured_at,
@@ -255,7 +257,7 @@ def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[st
     return {
         "torch": str(torch.__version__),
         "task": request.task,
-        "code": "" if request.task in TASKS else _code_of(request),
+        "code": _code_of(request),
         "parameters": request.parameters,
         "size": task.size,
         "devices": request.devices,
@@ -267,13 +269,21 @@ def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[st
 
 
 def _code_of(request: TemplateRequest) -> str:
-    """Return the modules beside a user's own task as text: the same name may stand for another network tomorrow."""
+    """Return a user's modules as text: the same name may stand for another network tomorrow.
+
+    Empty for our own tasks.
+    """
     if "task" in request.objects:
         return request.objects["task"]
-    module = sys.modules[TASKS.find(request.task, request.source, "task").__module__]
-    if module.__file__ is None:  # a class of a notebook has no file
-        return f"unknown at {survey_memory.now()}"
-    folder = Path(module.__file__).parent
+    entry = TASKS.find(request.task, request.source, "task")
+    folder = entry.code_of(request.parameters)
+    if folder is None and request.task in TASKS:
+        return ""
+    if folder is None:
+        module = sys.modules[entry.__module__]
+        if module.__file__ is None:  # a class of a notebook has no file
+            return f"unknown at {survey_memory.now()}"
+        folder = Path(module.__file__).parent
     files = {str(file) for each in list(sys.modules.values()) if (file := getattr(each, "__file__", None))}
     beside = sorted(file for file in files if Path(file).is_relative_to(folder) and file.endswith(".py"))
     return "\n".join(Path(file).read_text(encoding="utf-8", errors="replace") for file in beside)
@@ -324,8 +334,10 @@ def _measured(task: Task, request: TemplateRequest, folder: Path, largest: int, 
         measured_at=survey_memory.now(),
         flops_forward=forward,
         flops_training=training,
-        steps=calibration.measure(steps, largest, request.crowd, meter) if request.crowd else (),
+        steps=calibration.measure(steps, largest, request.crowd, meter, task.step_sizes) if request.crowd else (),
         evaluation_seconds=evaluation,
         metrics=tuple(metrics),
-        device_bytes=unique_memory.measure(steps, min(largest, _PIECE_SAMPLES)),
+        device_bytes=unique_memory.measure(steps, min(largest, _PIECE_SAMPLES))
+        if task.step_sizes is None
+        else unique_memory.measure(lambda _: steps(largest), 1),
     )

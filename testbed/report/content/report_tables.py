@@ -61,6 +61,7 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("what it does", run.description),
         ("paper", run.paper),
         ("task", run.task or "unknown: there is no profile.toml beside the trace"),
+        ("about the task", _about_task(run)),
         ("seed", _seeds(header)),
         ("devices", number(summary.devices)),
         ("compressed updates", _compression(run)),
@@ -74,6 +75,12 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("energy of the host", _host_energy(run)),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _about_task(run: RunData) -> str:
+    """What a user should know about the task, as the terminal said it; empty for most tasks."""
+    survey = None if run.meta is None else run.meta.calibration
+    return "" if survey is None else "; ".join(survey.notes)
 
 
 def _compression(run: RunData) -> str:

@@ -53,7 +53,7 @@ class OneProcess:
         self._place = place
         self._profile = write_profile(place, tomli_w.dumps(table))
         self.experiment = profile_loader.load(self._profile)
-        recipe = setup.recipe(self.experiment.task_name, self.experiment.task_parameters, "")
+        recipe = setup.entry(self.experiment.task_name, self.experiment.task_parameters, "")
         self.task = recipe.open(setup.setting(self.experiment))
         step = StepTime(samples=16, seconds=0.001, alone=0.001, slow=0.001)
         self._survey = Survey(samples=tuple(len(shard) for shard in self.task.shards), steps=(step,))

@@ -27,7 +27,7 @@ ALL = Job(steps=1, batch=0, lr=0.1)
 
 def opened(path: str = f"{LINEAR}:SGDClassifier", data: object = "digits", **parameters: object) -> EstimatorTask:
     table = {"estimator": path, "parameters": parameters, "data_from": data}
-    task = setup.recipe("sklearn", table, "test").open(Setting(devices=3))
+    task = setup.entry("sklearn", table, "test").open(Setting(devices=3))
     assert isinstance(task, EstimatorTask)
     return task
 

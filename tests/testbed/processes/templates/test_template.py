@@ -34,7 +34,7 @@ REQUEST = TemplateRequest(
     flops=False,
     strategy="",
 )
-TASK = cast("Task", SimpleNamespace(size=10, work=1.0, data_sha256="", shards=[[0, 1], [2]]))
+TASK = cast("Task", SimpleNamespace(size=10, work=1.0, data_sha256="", shards=[[0, 1], [2]], notes=()))
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +163,7 @@ def test_times_are_not_remembered_if_a_module_was_edited_or_first_imported_while
 
 
 def test_another_network_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    larger = cast("Task", SimpleNamespace(size=11, shards=TASK.shards))
+    larger = cast("Task", SimpleNamespace(size=11, work=1.0, data_sha256="", shards=TASK.shards, notes=()))
     assert template._dependencies(larger, REQUEST, 2) != template._dependencies(TASK, REQUEST, 2)
 
 
