@@ -129,7 +129,8 @@ MAY_IMPORT = {
     " testbed.history testbed.host testbed.runs testbed.runs.results testbed.wire",
     "testbed.report.figures": "testbed.analysis testbed.common.files testbed.report.content",
     "testbed.twin": "aggregator.connections aggregator.course aggregator.process devices devices.cluster"
-    " devices.compute devices.process testbed.common testbed.common.finders testbed.emulation testbed.history"
+    " devices.compute devices.process testbed.common testbed.common.by_value testbed.common.finders"
+    " testbed.emulation testbed.history"
     " testbed.host testbed.learning.training testbed.profile testbed.replay testbed.wire",
     "testbed.execution": "aggregator.process testbed.analysis testbed.common testbed.common.terminal testbed.history"
     " testbed.host"

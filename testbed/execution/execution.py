@@ -110,18 +110,17 @@ def _execute_virtually(run: Execution) -> Outcome:
     from testbed.execution import virtual_execution  # imports torch
 
     experiment = run.experiment
-    task = virtual_execution.open_task(experiment)
     if run.tensorboard:
         tensorboard.check()
     folder = run.open_folder()
     outcome = Outcome(folder=folder.path)
-    run.say(f"{experiment.name}: {experiment.strategy_name} over {len(task.shards)} devices, on a virtual clock")
+    count = len(fleet.names(experiment))
+    run.say(f"{experiment.name}: {experiment.strategy_name} over {count} devices, on a virtual clock")
     for problem in script_check.too_late(experiment):
         run.say(f"warning: {problem}")
     try:
         devices = virtual_execution.run_virtually(
             experiment,
-            task,
             folder,
             run.source,
             outcome,

@@ -7,7 +7,7 @@ import gc
 import math
 import signal
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -15,8 +15,9 @@ from rich.console import Console
 
 from aggregator.process.output_files import Unwritten
 from devices.compute.job_computer import JobComputer
-from testbed.common.errors import RunFailed, UserError
+from testbed.common.errors import ProfileError, RunFailed, UserError
 from testbed.common.finders.user_code import in_one_line
+from testbed.common.parameters import ParameterError
 from testbed.common.signals import handled_signals
 from testbed.emulation.recorded import PreparedReplay
 from testbed.execution import live_progress, report_writing
@@ -37,18 +38,8 @@ from testbed.twin.virtual_run import VirtualRun
 from testbed.wire.messages import Snapshot
 
 
-def open_task(experiment: Experiment) -> Task:
-    """Load data and network. Raises UserError."""
-    task = setup.entry(experiment.task_name, experiment.task_parameters, experiment.name)
-    with progress_bar.ProgressBar() as progress, setup.as_profile_errors(experiment.name):
-        opened = task.open(setup.setting(experiment, progress))
-        opened.check(experiment.training)
-        return opened
-
-
 def run_virtually(
     experiment: Experiment,
-    task: Task,
     folder: RunFolder,
     source: Path | None,
     outcome: Outcome,
@@ -56,19 +47,25 @@ def run_virtually(
     *,
     jobs: int,
     quiet: bool,
-) -> tuple[DeviceSpec, ...]:
+) -> Sequence[DeviceSpec]:
     """Run, and return the devices. How it ended is in ``outcome``. Raises UserError before the run begins.
 
     ``jobs``: how many processes compute the devices' jobs; the results do not depend on it.
     """
     with one_thread(), private_folder() as private:
+        try:
+            task = _open_task(experiment)
+        except (UserError, KeyboardInterrupt):
+            raise
+        except Exception as error:  # noqa: BLE001  a task of the user's own may raise anything
+            _note_failure(error, folder, outcome)
+            return ()
         survey = virtual_fleet.survey_of(experiment, task)
         devices = virtual_fleet.devices_of(experiment, survey)
         replayed: PreparedReplay | None = None
         if experiment.replay.trace is not None:
             names = [spec.name for spec in devices]
             replayed = replay_setup.prepare(experiment, names, private.path / "replay")
-        configs = virtual_fleet.configs_of(experiment, devices, replayed)
         folder.write_profile(experiment)
         folder.write_virtual_meta(experiment, survey, source)
         with (
@@ -77,7 +74,7 @@ def run_virtually(
         ):
             run = VirtualRun(
                 experiment,
-                configs,
+                virtual_fleet.configs_of(experiment, devices, replayed),
                 task,
                 results,
                 lambda snapshot: _scores(experiment, task, snapshot),
@@ -92,6 +89,18 @@ def run_virtually(
             finally:
                 gc.unfreeze()
     return devices
+
+
+def _open_task(experiment: Experiment) -> Task:
+    """Load data and network. Raises UserError, or what a task of the user's own raises."""
+    entry = setup.entry(experiment.task_name, experiment.task_parameters, experiment.name)
+    with progress_bar.ProgressBar() as progress, setup.as_profile_errors(experiment.name):
+        opened = entry.open(setup.setting(experiment, progress))
+    try:
+        opened.check(experiment.training)
+    except ParameterError as error:
+        raise ProfileError(experiment.name, f"training.{error.key}", error.problem) from None
+    return opened
 
 
 @contextlib.contextmanager
@@ -132,12 +141,15 @@ def _carry_out(run: VirtualRun, folder: RunFolder, outcome: Outcome) -> None:
             run.run()
     except KeyboardInterrupt:
         outcome.signal = outcome.signal or signal.SIGINT
-    except UserError:
-        raise
-    except (RunFailed, Unwritten) as failure:
-        outcome.failure = str(failure)
     except Exception as error:  # noqa: BLE001  a strategy or a task of the user's own may raise anything
-        outcome.failure = in_one_line(error)
+        _note_failure(error, folder, outcome)
+
+
+def _note_failure(error: Exception, folder: RunFolder, outcome: Outcome) -> None:
+    """Note why a run has failed; the log has the traceback of what nobody expected."""
+    expected = isinstance(error, RunFailed | Unwritten | UserError)
+    outcome.failure = in_one_line(error, with_type=not expected)
+    if not expected:
         report_writing.keep_log(traceback.format_exc(), folder.path, "run.log")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from devices.device_config import DeviceConfig
+from testbed.common.by_value.object_name import ObjectName
 from testbed.common.errors import UserError
 from testbed.emulation.recorded import PreparedReplay
 from testbed.host.survey import Survey
@@ -32,6 +33,7 @@ def survey_of(experiment: Experiment, task: Task) -> Survey:
         samples=samples,
         work=task.work,
         data_sha256=task.data_sha256,
+        task_digest=task.digest() if isinstance(experiment.task_name, ObjectName) else "",
         flops_forward=forward,
         flops_training=training,
     )

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from aggregator.strategies.per_update.fedasync import FedAsync
+from aggregator.strategy import Decision, Server
 from testbed.common.errors import ProfileError
 from testbed.history import trace
 from testbed.runs.results.certificate import Verdict
 from testbed.runs.stored_run import StoredRun
 from testbed.twin import virtual_run
 from testbed.verification.verifying import verify
+from testbed.wire.messages import Update
 from tests.testbed.twin.virtual import DEVICE, LINK, MIXED, events_of, experiment_of, run_virtually
 from tests.testbed.verification.test_verifying import LOSSY, RUNS
 
@@ -190,6 +193,25 @@ def test_a_stop_signal_keeps_the_results(tmp_path: Path, monkeypatch: pytest.Mon
     assert (outcome.signal, outcome.exit_code) == (signal.SIGINT, 130)
     assert outcome.summary is not None
     assert (outcome.summary.stopped, outcome.summary.applied > 0) == ("interrupted", True)
+
+
+class Failing(FedAsync):
+    """Fails at the third update."""
+
+    def on_update(self, update: Update, server: Server) -> Decision:
+        if update.ticket == 3:
+            raise KeyError("oops")
+        return super().on_update(update, server)
+
+
+def test_a_strategy_that_fails_ends_the_run_with_a_sentence_and_a_log(tmp_path: Path) -> None:
+    outcome = run_virtually(tmp_path, strategy=f"{__name__}:Failing")
+    assert outcome.failure is not None
+    assert "KeyError: 'oops'" in outcome.failure
+    assert outcome.exit_code == 1
+    assert "Traceback" in (outcome.folder / "logs" / "run.log").read_text()
+    assert outcome.summary is not None
+    assert outcome.summary.dispatched > 3
 
 
 # ---- what has no meaning on a virtual clock
