@@ -128,6 +128,7 @@ def test_a_suspended_device_continues(how: str, tmp_path: Path) -> None:
     assert verify(outcome.folder).verdict == "verified"
 
 
+@pytest.mark.slow
 def test_clusters_form_and_their_heads_report(tmp_path: Path) -> None:
     outcome = run_virtually(tmp_path, strategy=CLUSTERS, devices=MIXED, stop={"seconds": 60.0})
     found = kinds(events_of(outcome))
