@@ -64,11 +64,13 @@ class Device:
         grain: float = 0.0,
         begins: float = 0.0,
         replays: bool = False,
+        whole: bool = False,
     ) -> None:
         """Make a device that is idle at ``begins``: the start of the run, or the moment of a rejoin.
 
         An update is handed to the transport ``lead`` seconds before it is due. A step may be computed ``ahead`` seconds
-        early. ``grain``: see Pace. ``replays``: it meets recorded delays, perhaps behind its recording.
+        early. ``grain``: see Pace. ``replays``: it meets recorded delays, perhaps behind its recording. ``whole``: the
+        steps of a job, up to its suspension or its end, are computed as one step.
         """
         self.spec = spec
         self._lead, self._replays = lead, replays
@@ -87,6 +89,7 @@ class Device:
             ahead=ahead,
             grain=grain,
             last=self._script.killed_at,
+            whole=whole,
         )
         self._uploads = Uploads(spec, self._route, self._events.append)
         self._suspensions = Suspensions(spec, begins)
@@ -98,7 +101,7 @@ class Device:
         self._inbox: Train | None = None
         """A Train that arrived during a suspension."""
         self._finished = 0
-        self._trains = 0
+        self._trains = self._final_models = 0
         self._grant: Grant | None = None
         """The last one; it may arrive before the model that it is for."""
         self.outbox: list[Update | Ask] = []
@@ -194,8 +197,7 @@ class Device:
     def step(self) -> None:
         """Compute one local step, at the speed of the host. Call :meth:`stepped` with the time after it."""
         assert self._work is not None
-        self._work.losses += self._work.computing.step()
-        self._work.done += 1
+        self._work.compute()
         self._agenda = None
 
     def stepped(self, now: float) -> None:
@@ -345,11 +347,11 @@ class Device:
         """When the script kills the device."""
         return self._script.killed_at
 
-    def heartbeat(self) -> Heartbeat:
-        """Return a heartbeat with the events since the last message."""
-        return msgspec.structs.replace(self.heartbeat_without_events(), events=self.take_events())
+    def heartbeat(self, now: float = math.inf) -> Heartbeat:
+        """Return a heartbeat of this moment with the events since the last message."""
+        return msgspec.structs.replace(self.heartbeat_without_events(now), events=self.take_events())
 
-    def heartbeat_without_events(self) -> Heartbeat:
+    def heartbeat_without_events(self, now: float = math.inf) -> Heartbeat:
         """Return a heartbeat, and keep the events for a later message."""
         work = self._work
         current = self._inbox or self._downloads.train or (work.train if work is not None else None)
@@ -359,9 +361,14 @@ class Device:
             ticket=current.ticket if current is not None else 0,
             finished=self._finished,
             trains=self._trains,
-            progress=work.done / work.steps if work is not None else 0.0,
+            progress=work.done_by(now) / work.steps if work is not None else 0.0,
             drops=self._downloads.drops + self._uploads.drops,
         )
+
+    @property
+    def incidents(self) -> int:
+        """Counts what an aggregator learns from heartbeats only: lost transfers, and final models that have arrived."""
+        return self._downloads.drops + self._uploads.drops + self._final_models
 
     def take_events(self) -> tuple[DeviceEvent, ...]:
         """Return the events since the last call."""
@@ -410,6 +417,7 @@ class Device:
         self._jobs.update_baseline(train)
         if train.job is None:
             self._finished = train.ticket  # the final model: the next heartbeat reports that it has arrived
+            self._final_models += 1
             return
         self._base = train if self.spec.on_lost_download == "old_base" else None
         self._start_work(train, train.job, moment)
@@ -438,6 +446,7 @@ class Device:
     def _wake_up(self, moment: float, now: float) -> None:
         suspension = self._suspensions.wake_up(moment)
         work = self._work if self._work is not None and self._work.update is None else None
+        steps = work.done_by(suspension.started) if work is not None else 0
         if work is not None:
             work.computing.resume()
             work.pace.suspend(suspension.started, moment)
@@ -446,7 +455,7 @@ class Device:
                 t=now,
                 device=self.spec.name,
                 ticket=work.train.ticket if work is not None else 0,
-                steps=work.done if work is not None else 0,
+                steps=steps,
                 asked=suspension.asked,
                 obtained=now - suspension.started,
                 away=suspension.away,

@@ -27,7 +27,7 @@ Meter: TypeAlias = Callable[[], Usage | None]
 class Jobs:
     """Begins and ends the jobs of one device, and passes an event about each end to ``note``.
 
-    ``lead``, ``ahead``, ``grain``: see Device. ``last``: when the device dies.
+    ``lead``, ``ahead``, ``grain``, ``whole``: see Device. ``last``: when the device dies.
     """
 
     def __init__(
@@ -43,9 +43,11 @@ class Jobs:
         ahead: float,
         grain: float,
         last: float,
+        whole: bool = False,
     ) -> None:
         self._spec, self._timetable, self._samples, self._trainer = spec, timetable, samples, trainer
         self._lead, self._ahead, self._grain, self._last = lead, ahead, grain, last
+        self._whole = whole
         self._note = note
         self._curve = spec.curve
         self._feedback = ErrorFeedback(spec.compress_updates)
@@ -85,6 +87,7 @@ class Jobs:
             started=moment,
             suspension=self._timetable.suspension(number),
             granted=grant if grant is not None and grant.ticket == train.ticket else None,
+            is_whole=self._whole,
         )
 
     def finish(self, work: Work, moment: float, now: float, *, over_link: bool = True) -> None:
@@ -117,7 +120,7 @@ class Jobs:
             started=work.started,
             finished=moment,
             due=moment,
-            loss=mean_loss(work.losses, work.steps),
+            loss=mean_loss(work.losses + work.computing.late_losses, work.steps),
         )
 
     def abandon(self, work: Work, now: float) -> None:
@@ -129,7 +132,7 @@ class Jobs:
                 t=now,
                 device=name,
                 ticket=ticket,
-                steps=work.done,
+                steps=work.done_by(now),
                 seconds=pace.obtained(now),
                 checks=pace.checks,
                 misses=pace.misses,

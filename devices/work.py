@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from devices.compute.pace import Pace
@@ -33,7 +34,26 @@ class Work(PendingUpload):
     started: float
     suspension: PlannedSuspension | None
     done: int = 0
+    """Steps that are computed. As a whole, a job is computed at its beginning, and again after its suspension."""
     losses: float = 0.0
+    is_whole: bool = False
+    """Whether all steps up to the suspension, or to the end, are computed as one (on a virtual clock)."""
+
+    def compute(self) -> None:
+        """Compute the next step, or all steps up to the suspension or the end."""
+        if not self.is_whole:
+            self.losses += self.computing.step()
+            self.done += 1
+        elif self.suspension is not None:
+            self.done = self.suspension.after(self.steps)
+        else:
+            self.done = self.steps
+
+    def done_by(self, moment: float) -> int:
+        """Return how many steps are computed at ``moment``; of those that are computed as one, how many have begun."""
+        if not self.is_whole:
+            return self.done
+        return bisect_right(range(self.done), moment, key=self.pace.deadline)
 
     @property
     def waits(self) -> bool:

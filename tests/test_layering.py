@@ -72,9 +72,12 @@ MAY_IMPORT = {
     " testbed.history.events testbed.profile testbed.wire",
     "aggregator.connections": "testbed.common testbed.history testbed.history.events testbed.host testbed.profile"
     " testbed.wire",
+    "aggregator.course": "aggregator.connections aggregator.engine aggregator.strategy testbed.common"
+    " testbed.common.files testbed.emulation testbed.history testbed.host testbed.profile testbed.wire",
     "aggregator.process": "aggregator aggregator.connections aggregator.engine aggregator.strategies"
     " aggregator.strategy testbed.common testbed.common.files testbed.common.finders testbed.emulation"
-    " testbed.history testbed.history.events testbed.host testbed.learning.training testbed.profile testbed.wire",
+    " testbed.history testbed.history.events testbed.host testbed.learning.training testbed.profile testbed.wire"
+    " aggregator.course",
     # one device; a cluster head is a small aggregator
     "devices": "devices.compute testbed.emulation testbed.history testbed.host testbed.host.quotas testbed.profile"
     " testbed.traces testbed.wire",
@@ -111,7 +114,8 @@ MAY_IMPORT = {
     " testbed.loading testbed.processes testbed.processes.templates testbed.wire",
     "testbed.runs": "aggregator.process testbed.analysis testbed.common testbed.common.files testbed.fidelity"
     " testbed.history testbed.host testbed.loading testbed.planning testbed.profile testbed.replay"
-    " testbed.runs.results",
+    " testbed.runs.results"
+    " aggregator.course",
     "testbed.verification": "aggregator.engine aggregator.process aggregator.strategies aggregator.strategy devices"
     " devices.cluster devices.compute testbed.analysis testbed.common testbed.common.files testbed.common.finders"
     " testbed.emulation testbed.history"
@@ -124,11 +128,16 @@ MAY_IMPORT = {
     "testbed.report.content": "aggregator.strategies testbed.analysis testbed.common testbed.common.files"
     " testbed.history testbed.host testbed.runs testbed.runs.results testbed.wire",
     "testbed.report.figures": "testbed.analysis testbed.common.files testbed.report.content",
+    "testbed.twin": "aggregator.connections aggregator.course aggregator.process devices devices.cluster"
+    " devices.compute devices.process testbed.common testbed.common.by_value testbed.common.finders"
+    " testbed.emulation testbed.history"
+    " testbed.host testbed.learning.training testbed.profile testbed.replay testbed.wire",
     "testbed.execution": "aggregator.process testbed.analysis testbed.common testbed.common.terminal testbed.history"
     " testbed.host"
     " testbed.host.memory testbed.learning testbed.learning.data testbed.loading testbed.planning testbed.processes"
     " testbed.processes.templates testbed.profile testbed.replay testbed.report testbed.report.content"
-    " testbed.report.figures testbed.runs testbed.runs.results testbed.wire",
+    " testbed.report.figures testbed.runs testbed.runs.results testbed.wire"
+    " devices.compute testbed.common.finders testbed.emulation testbed.learning.training testbed.twin",
     "testbed.partition": "testbed.common testbed.learning.data testbed.report.figures",
     "testbed.comparison": "testbed.analysis testbed.common testbed.common.files testbed.history testbed.report.figures"
     " testbed.runs testbed.runs.results",
@@ -387,10 +396,10 @@ FIGURES = (
                 "testbed/processes/templates/template.py",
                 "devices/compute/local_sgd.py",
                 "devices/compute/optimizers.py",
-                "testbed/verification/one_thread.py",
+                "testbed/learning/one_thread.py",
             ],
         ),
-        ("threadpoolctl", ["testbed/verification/one_thread.py"]),
+        ("threadpoolctl", ["testbed/learning/one_thread.py"]),
         ("flwr", ["testbed/learning/flower/*"]),
     ],
 )

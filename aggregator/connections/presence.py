@@ -11,6 +11,7 @@ Theory of operation (ADR 17, ADR 25)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,21 +24,40 @@ _LEAST_SHARE = 0.5
 
 
 class PresenceTracker:
-    """Keeps the moment of the last message of each device, in emulated seconds."""
+    """Keeps the moment of the last message of each device, in emulated seconds.
+
+    A message moves its device's moment forward, so a bound below all of them is known without looking at each device.
+    """
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._last: dict[str, float] = {}
+        self._bound = math.inf
+        """No device's moment is before this one."""
 
     def note_message(self, device: str, now: float) -> None:
         self._last[device] = now
+        self._bound = min(self._bound, now)
+
+    def note_sign_of_life(self, device: str, moment: float) -> None:
+        """Note that a device was alive at ``moment``, which may be before its last message."""
+        if self._last.get(device, math.inf) < moment:
+            self.note_message(device, moment)
 
     def recheck_in(self, device: str, now: float, seconds: float) -> None:
         """Report a silent device once more after ``seconds``, unless it sends something first."""
-        self._last[device] = now - self._timeout + seconds
+        self.note_message(device, now - self._timeout + seconds)
+
+    @property
+    def next_timeout(self) -> float:
+        """No device is silent for too long before this moment; infinity if none is watched."""
+        return self._bound + self._timeout
 
     def is_any_silent(self, now: float) -> bool:
-        return any(now - last > self._timeout for last in self._last.values())
+        if now - self._bound <= self._timeout:
+            return False
+        self._bound = min(self._last.values(), default=math.inf)
+        return now - self._bound > self._timeout
 
     def silent(self, now: float) -> Iterator[str]:
         """Yield the devices that have been silent for longer than the timeout, each once."""

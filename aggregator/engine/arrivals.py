@@ -47,7 +47,7 @@ class Arrivals:
         self._keys.discard(key)
         return message, received, max(due, received)
 
-    # ---- what RecordedOrder (aggregator.process.recorded_order) also offers; here no order is recorded
+    # ---- what RecordedOrder (aggregator.course.recorded_order) also offers; here no order is recorded
 
     consumed = 0
     """Recorded arrivals that are over."""

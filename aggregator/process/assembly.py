@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import numpy as np
 
+from aggregator.connections.lost_devices import LostDevices
 from aggregator.connections.peers import Peers
+from aggregator.connections.scripted_deaths import ScriptedDeaths
+from aggregator.course.ending import Ending
+from aggregator.course.evaluation import EvaluationQueue
+from aggregator.course.message_handler import FleetPeers, MessageHandler
+from aggregator.course.recorded_order import RecordedOrder
 from aggregator.engine.actions import Send
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine, NoteCall
 from aggregator.engine.forecast import CellForecast
 from aggregator.engine.ticket_register import Record
 from aggregator.process.aggregator_config import AggregatorConfig
-from aggregator.process.ending import Ending
-from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategies import STRATEGIES
 from aggregator.strategy import Strategy
 from testbed.common.parameters import build
-from testbed.emulation.recorded import read_arrivals
+from testbed.emulation.recorded import PreparedReplay, read_arrivals
 from testbed.history import trace
 from testbed.host.priority import Policy
 from testbed.learning.training.task import Task
@@ -72,6 +76,8 @@ def header_of(
         clip=experiment.aggregator.clip,
         on_clip="" if experiment.aggregator.clip is None else experiment.aggregator.on_clip,
         started=started,
+        clock=experiment.clock,
+        compute=experiment.compute,
     )
 
 
@@ -108,21 +114,34 @@ def engine_of(
     )
 
 
-def arrivals_of(config: AggregatorConfig) -> Arrivals | RecordedOrder:
+def arrivals_of(experiment: Experiment, recorded: PreparedReplay | None) -> Arrivals | RecordedOrder:
     """Return the recorded order for a strict replay, else arrivals in the order of their due moments."""
-    if config.replay is None or config.experiment.replay.mode != "strict":
+    if recorded is None or experiment.replay.mode != "strict":
         return Arrivals()
-    return RecordedOrder(read_arrivals(Path(config.replay.arrivals)), config.replay.wakes)
+    return RecordedOrder(read_arrivals(Path(recorded.arrivals)), recorded.wakes)
 
 
-def ending_of(config: AggregatorConfig) -> Ending:
+def handler_of(
+    peers: FleetPeers,
+    engine: Engine,
+    evaluation: EvaluationQueue,
+    lost: Callable[[ScriptedDeaths], LostDevices],
+    ending: Ending,
+    record: Callable[[trace.Event], None],
+    arrivals: Arrivals | RecordedOrder,
+) -> MessageHandler:
+    """Return what gives messages their meaning. ``lost`` makes what finds lost devices."""
+    deaths = ScriptedDeaths(peers.fleet.values(), record)
+    return MessageHandler(peers, engine, evaluation, lost(deaths), deaths, ending, record, arrivals)
+
+
+def ending_of(experiment: Experiment, recorded: PreparedReplay | None) -> Ending:
     """Return the conditions for the end of the run. A strict replay ends where the recorded run did."""
-    replay, recorded = config.experiment.replay, config.replay
     if recorded is None:
-        return Ending(config.experiment.stop)
-    if replay.mode == "strict":
+        return Ending(experiment.stop)
+    if experiment.replay.mode == "strict":
         return Ending(StopWhen())
-    return Ending(config.experiment.stop, recorded.jobs if replay.end == "stop" else None)
+    return Ending(experiment.stop, recorded.jobs if experiment.replay.end == "stop" else None)
 
 
 def true_groups(fleet: Iterable[DeviceSpec], task: Task) -> dict[str, tuple[int, ...]] | None:

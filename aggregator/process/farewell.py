@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from aggregator.connections.peers import Peers
+from aggregator.course.ending import Ending
+from aggregator.course.evaluation import EvaluationQueue
 from aggregator.engine.engine import Engine
-from aggregator.process.ending import Ending
-from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.intake import Intake
 from testbed.host.kernel import is_computing
 from testbed.wire.messages import EVALUATOR, Stop

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import datetime
 import faulthandler
-import hashlib
-import math
 import platform
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from aggregator.connections.lost_devices import KernelProcesses, LostDevices
 from aggregator.connections.presence import PresenceTracker
-from aggregator.engine.failures import first_bad_number
+from aggregator.course.ending import INTERRUPTED, UNWRITABLE
+from aggregator.course.evaluation import EvaluationQueue
+from aggregator.course.run_course import RunCourse
 from aggregator.engine.model_range import in_words
 from aggregator.process import assembly, checkpoint, status
 from aggregator.process.aggregator_config import AggregatorConfig
 from aggregator.process.checkpoint import CHECKPOINT, Checkpoints, saved
-from aggregator.process.ending import INTERRUPTED, UNWRITABLE
-from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.farewell import Farewell
 from aggregator.process.intake import Intake
 from aggregator.process.output_files import OutputFiles
@@ -86,28 +85,27 @@ class AggregatorProcess:
             self._trace.write,
             self._call_file.note,
         )
-        self._check_first_model()
         self._evaluation = EvaluationQueue(experiment.evaluation.every)
-        self._ending, arrivals = assembly.ending_of(config), assembly.arrivals_of(config)
-        self._intake = Intake(
+        self._ending = assembly.ending_of(experiment, config.replay)
+        self._course = RunCourse(experiment, self._engine, self._evaluation, self._ending, self._trace.write)
+        presence = PresenceTracker(experiment.presence.timeout)
+        self._handler = assembly.handler_of(
             self._peers,
             self._engine,
             self._evaluation,
-            PresenceTracker(experiment.presence.timeout),
+            lambda deaths: LostDevices(KernelProcesses(self._peers), presence, deaths),
             self._ending,
             self._trace.write,
-            arrivals,
+            assembly.arrivals_of(experiment, config.replay),
+        )
+        self._intake = Intake(
+            self._peers,
+            self._engine,
+            self._handler,
+            self._trace.write,
             message_limit=experiment.transport.message_limit,
         )
         self._checkpoints = self._restored_checkpoints(folder)
-
-    def _check_first_model(self) -> None:
-        """Raise UserError if no device could train on the first model."""
-        if not self._engine.model_range.is_finite:
-            bad = first_bad_number(self._engine.model)
-            raise UserError(
-                f"task {self._experiment.task_name}: its first model is not finite: {bad}; correct its network"
-            )
 
     def _restored_checkpoints(self, folder: Path) -> Checkpoints:
         """Return the writer of checkpoints. If the run resumes, restore the state from its last one first."""
@@ -116,7 +114,7 @@ class AggregatorProcess:
         checkpoints = Checkpoints(folder, self._experiment, lambda: self._intake.host_now, self._trace.sync, own, when)
         if resume is not None:
             try:
-                self._intake.restore(checkpoint.read(folder / CHECKPOINT, own))
+                self._handler.restore(checkpoint.read(folder / CHECKPOINT, own))
             except StateError as problem:
                 raise UserError(
                     f"{problem}; another version or another strategy wrote this checkpoint: run the experiment again"
@@ -193,24 +191,20 @@ class AggregatorProcess:
                 started=_today(),
             )
         )
-        self._intake.resume(at)
+        self._handler.resume(at)
 
     def _start(self, clock: WallClock) -> None:
         config = self._config
-        self._trace.write(
-            assembly.header_of(
-                self._experiment,
-                dilation=clock.dilation,
-                demand=config.demand,
-                pressure=config.pressure,
-                survey_age=config.survey_age,
-                host=platform.platform(),
-                started=_today(),
-            )
+        header = assembly.header_of(
+            self._experiment,
+            dilation=clock.dilation,
+            demand=config.demand,
+            pressure=config.pressure,
+            survey_age=config.survey_age,
+            host=platform.platform(),
+            started=_today(),
         )
-        for name in self._peers.fleet:
-            self._intake.join(self._peers.hellos[name], 0.0)
-        self._engine.start(0.0)
+        self._handler.start(header, 0.0)
 
     # ---- during the run
 
@@ -239,10 +233,11 @@ class AggregatorProcess:
 
     def _keep_house(self, now: float) -> None:
         engine, intake = self._engine, self._intake
-        now = intake.drop_missing(now)
+        now = intake.catch_up(now)
+        self._handler.drop_missing(now)
         intake.record_refusals(now)
         self._check_range(now)
-        snapshot = self._evaluation.next(engine.version, engine.made, engine.model, now)
+        snapshot = self._course.next_snapshot(now)
         if snapshot is not None:
             self._peers.send(EVALUATOR, snapshot)
         if intake.load.is_due(intake.host_now):
@@ -253,13 +248,12 @@ class AggregatorProcess:
             self._ending.interrupt(f"{UNWRITABLE}: {self._trace.problem}")
         running = self._trace.problem is None and self._ending.reason is None
         if running and self._checkpoints.is_due(now, engine.version):
-            self._checkpoints.take(now, engine.version, self._trace.mark, intake.state())
+            self._checkpoints.take(now, engine.version, self._trace.mark, self._handler.state())
 
     def _check_range(self, now: float) -> None:
         """Warn if the model has left its range."""
-        found = self._engine.model_range.check(self._engine.version, now)
+        found = self._course.check_range(now)
         if found is not None:
-            self._trace.write(found)
             self._problems.warn(in_words(found))
 
     def _save_last(self) -> None:
@@ -270,7 +264,7 @@ class AggregatorProcess:
         now = max(self._intake.moment, self._engine.now)
         self._flush_trace()
         if self._trace.problem is None:
-            self._checkpoints.take_last(now, self._engine.version, self._trace.mark, self._intake.state)
+            self._checkpoints.take_last(now, self._engine.version, self._trace.mark, self._handler.state)
 
     def _flush_trace(self) -> None:
         self._trace.flush()
@@ -300,10 +294,7 @@ class AggregatorProcess:
         engine, intake, clock, ending = self._engine, self._intake, self._intake.clock, self._ending
         if ending.interrupted:
             return
-        ending.broadcasting = True
-        engine.broadcast_final(max(intake.moment, engine.now))
-        longest = self._experiment.stop.delivery
-        patience = math.inf if longest is None else engine.now + longest
+        patience = self._course.begin_broadcast(max(intake.moment, engine.now))
         next_status = 0.0
         while engine.pending_final and (now := clock.now()) < patience and not ending.interrupted:
             if now >= next_status:
@@ -320,7 +311,7 @@ class AggregatorProcess:
         peers.continue_suspended()
         farewell.stop(peers.hellos.keys() - {EVALUATOR}, reason)
         if intake.running:
-            intake.record_kills(ended)
+            self._handler.record_kills(ended)
             farewell.score_last()
         farewell.stop(peers.hellos.keys() & {EVALUATOR}, reason)
         if not intake.running and self._config.resume is not None:
@@ -329,17 +320,7 @@ class AggregatorProcess:
         if intake.running:
             self._check_range(ended)
             self._trace.write(intake.load.report(intake.host_now, ended))
-        self._trace.write(
-            trace.Stopped(
-                t=ended,
-                reason=reason,
-                version=engine.version,
-                in_flight=engine.in_flight + engine.head_ledgers.in_flight,
-                wakes=engine.wakes,
-                model=hashlib.sha256(engine.model.tobytes()).hexdigest(),
-                silent=[name for name in peers.fleet if engine.is_present(name) and not peers.has_left(name)],
-            )
-        )
+        self._course.record_end(ended, [name for name in peers.fleet if not peers.has_left(name)])
 
 
 def _today() -> str:

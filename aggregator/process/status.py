@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from aggregator.course.evaluation import EvaluationQueue
 from aggregator.engine.engine import Engine
 from aggregator.engine.tickets import Tally
-from aggregator.process.evaluation import EvaluationQueue
 from testbed.common.clock import WallClock
 from testbed.wire.messages import KILLED, Heartbeat
 

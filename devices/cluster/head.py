@@ -27,27 +27,26 @@ from collections.abc import Callable
 
 from aggregator.engine.arrivals import Arrivals
 from devices.cluster.cluster_head import ClusterHead
+from devices.cluster.message_ends import HeadEnd
 from testbed.profile.schema import UpdateBound
-from testbed.wire.codec import Buffer, decode_or_log, encode, largest_frame
-from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Train, Update
-from testbed.wire.sockets import Hub, PeerUnreachable
+from testbed.wire.messages import ForDevice, Heartbeat, JoinCluster, Message, Train, Update
+from testbed.wire.sockets import PeerUnreachable
 
 
 class Head(ClusterHead):
-    """``give`` hands a job to the device itself; the other arguments are those of ClusterHead."""
+    """``members``: the connections to them. ``give`` hands a job to the device itself. The rest: see ClusterHead."""
 
     def __init__(
         self,
         group: JoinCluster,
-        endpoint: str,
-        size: int,
+        members: HeadEnd,
         give: Callable[[Train], None],
         result: Callable[[Update, Train, float], None],
         bound: UpdateBound,
         compression: str,
     ) -> None:
         super().__init__(group, self._send, result, bound, compression)
-        self._size, self._give = size, give
+        self._end, self._give = members, give
         self._heard: dict[str, int] = {}
         """Each member that has sent a message → Train messages that had reached it by then."""
         self._arrivals = Arrivals()
@@ -55,10 +54,9 @@ class Head(ClusterHead):
         """Tickets whose updates are here and not due."""
         self._waiting: dict[int, tuple[Update, float]] = {}
         """Ticket → an update that arrived before the engine began, and when."""
-        self.hub = Hub(endpoint, max_bytes=largest_frame(size))
 
     def close(self) -> None:
-        self.hub.close(linger=0)
+        self._end.close()
 
     # ---- from the aggregator
 
@@ -73,7 +71,7 @@ class Head(ClusterHead):
 
     def listen(self, now: float, awake_since: float) -> None:
         """Handle the messages of members. What is due comes first."""
-        while (incoming := self.hub.receive(0)) is not None:
+        while (incoming := self._end.receive()) is not None:
             self.advance(now, awake_since)
             self._hear(*incoming, now)
         self.advance(now, awake_since)
@@ -105,8 +103,7 @@ class Head(ClusterHead):
         """When :meth:`advance` is wanted."""
         return self._arrivals.next_due
 
-    def _hear(self, peer: str, frames: list[Buffer], now: float) -> None:
-        message = decode_or_log(frames, self._size)
+    def _hear(self, peer: str, message: Message | None, now: float) -> None:
         if not isinstance(message, (Update, Heartbeat)) or message.device != peer or peer not in self._members:
             return
         self._heard[peer] = message.trains
@@ -131,6 +128,6 @@ class Head(ClusterHead):
             self._give(message)
             return
         try:
-            self.hub.send(device, encode(message))
+            self._end.send(device, message)
         except PeerUnreachable as problem:
             raise ConnectionError(str(problem)) from None

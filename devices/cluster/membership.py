@@ -21,18 +21,17 @@ Theory of operation (ADR 16)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from devices.cluster.head import Head
 from devices.cluster.head_engine import NOT_THERE
 from devices.cluster.head_link import HeadLink
+from devices.cluster.message_ends import ClusterLinks, MemberEnd
 from devices.device import Device
 from devices.device_config import DeviceConfig
 from devices.work import State
 from testbed.emulation.faults import timetable
-from testbed.wire.codec import decode_or_log, encode, largest_frame
 from testbed.wire.messages import (
     MOST_EVENTS,
     Ask,
@@ -44,7 +43,7 @@ from testbed.wire.messages import (
     TrainsSent,
     Update,
 )
-from testbed.wire.sockets import Hub, Peer, PeerUnreachable
+from testbed.wire.sockets import PeerUnreachable
 from testbed.wire.ticket_ranges import range_of
 
 _RETRY_SECONDS = 0.02
@@ -54,12 +53,13 @@ _RETRY_SECONDS = 0.02
 class Membership:
     """The role of one device. An update is handed to the transport ``lead`` seconds before it is due."""
 
-    def __init__(self, config: DeviceConfig, size: int, device: Device, lead: float) -> None:
-        self._config, self._size, self._device = config, size, device
+    def __init__(self, config: DeviceConfig, links: ClusterLinks, device: Device, lead: float) -> None:
+        """``links`` opens the connections between heads and members."""
+        self._config, self._links, self._device = config, links, device
         schedule = timetable(config.spec, config.seed)
         self._link = HeadLink(config.spec, schedule, self._lost, lead=lead, dies_at=device.dies_at)
         self._group: JoinCluster | None = None
-        self._peer: Peer | None = None
+        self._peer: MemberEnd | None = None
         """The connection of a member to its head."""
         self._head: Head | None = None
         self._head_ranges: set[int] = set()
@@ -91,13 +91,14 @@ class Membership:
         self.leave()
         self._group, self._trains, self._now = group, 0, now
         self._head_ranges.add(group.ticket_range)
-        endpoint, name = f"ipc://{self._config.heads}/head-{group.ticket_range}", self._config.spec.name
+        name = self._config.spec.name
         if group.head == name:
             bound, compression = self._config.bound, self._config.spec.compress_updates
-            self._head = Head(group, endpoint, self._size, self._give, self._link.send, bound, compression)
+            members = self._links.open(group.ticket_range)
+            self._head = Head(group, members, self._give, self._link.send, bound, compression)
             self._device.own_range = group.ticket_range
         else:
-            self._peer = Peer(endpoint, name, max_bytes=largest_frame(self._size))
+            self._peer = self._links.connect(group.ticket_range, name)
             self._greets_at = now
         self._carry(dict(group.carried).get(name, 0), max(group.sent, self._device.awake_since), now)
 
@@ -114,7 +115,7 @@ class Membership:
             return
         self._carried, self._signal, self._asked = 0, None, False
         if self._peer is not None:
-            self._peer.close(linger=0)
+            self._peer.close()
         if self._head is not None:
             self._head.close()
         self._peer = self._head = self._group = self._greets_at = self._device.own_range = None
@@ -167,11 +168,6 @@ class Membership:
             moment = min(moment, self._head.due, self._link.down_due)
         return moment
 
-    @property
-    def ends(self) -> Sequence[Hub | Peer]:
-        """The sockets on which messages of the cluster arrive."""
-        return [end for end in (self._peer, self._head.hub if self._head is not None else None) if end is not None]
-
     def intercept(self, update: Update | Ask) -> bool:
         """Return whether an update is not for the aggregator. If so, it goes to the head, or is discarded."""
         ticket_range = range_of(update.ticket)
@@ -191,7 +187,7 @@ class Membership:
         """Send a heartbeat, unless an update waits: the head would see a finished job and take its update for lost."""
         if self._peer is not None and not self._for_head and not self._device.outbox:
             try:
-                self._peer.send(encode(replace(self._device.heartbeat_without_events(), trains=self._trains)))
+                self._peer.send(replace(self._device.heartbeat_without_events(), trains=self._trains))
             except PeerUnreachable:
                 return
             self._greets_at = None
@@ -226,20 +222,19 @@ class Membership:
         if self._head is not None:
             self._head.lose(result, reason, moment)
 
-    def _listen_to_head(self, peer: Peer, now: float) -> None:
-        while (frames := peer.receive(0)) is not None:
-            message = decode_or_log(frames, self._size)
+    def _listen_to_head(self, peer: MemberEnd, now: float) -> None:
+        for message in peer.receive():
             if isinstance(message, Train):
                 self._trains += 1
                 self._device.receive(message, now)
             elif isinstance(message, TrainsSent):
                 self._trains = max(self._trains, message.trains)
 
-    def _deliver(self, peer: Peer) -> None:
+    def _deliver(self, peer: MemberEnd) -> None:
         """Send updates to the head at once. What the transport refuses is sent again after ``_RETRY_SECONDS``."""
         try:
             while self._for_head:
-                peer.send(encode(replace(self._for_head[0], trains=self._trains)))
+                peer.send(replace(self._for_head[0], trains=self._trains))
                 del self._for_head[0]
         except PeerUnreachable:
             self._greets_at = self._now

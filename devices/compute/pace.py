@@ -45,6 +45,8 @@ class Pace:
         self._samples_after = samples_after
         self._curve = curve
         self._work_at_anchor = 0.0
+        self._deadlines: dict[int, float] = {}
+        """Those that were asked for since the last suspension: each is asked for several times."""
         self._suspended = 0.0
         self._usage = self._first_usage = self._checked_usage = usage
         self._stolen = 0.0
@@ -57,7 +59,11 @@ class Pace:
 
     def deadline(self, steps: int) -> float:
         """Return the moment at which ``steps`` steps should be done."""
-        return self._curve.when(self._anchor, self._work(steps) - self._work_at_anchor)
+        found = self._deadlines.get(steps)
+        if found is None:
+            found = self._curve.when(self._anchor, self._work(steps) - self._work_at_anchor)
+            self._deadlines[steps] = found
+        return found
 
     def begins(self, steps: int) -> float:
         """Return the moment from which the step after ``steps`` others may be computed.
@@ -83,6 +89,7 @@ class Pace:
             self.computed = max(self.computed, until)
         self._work_at_anchor += self._curve.work(self._anchor, since)
         self._anchor = until
+        self._deadlines.clear()
         self._suspended += until - since
 
     def finished_step(self, steps: int, now: float, usage: Usage | None = None) -> None:

@@ -17,6 +17,9 @@ Steps: TypeAlias = Generator[float, None, Vector]
 class Computation(Protocol):
     """Local training that is under way."""
 
+    late_losses: float
+    """Sum of the losses that ``step`` did not return, because they are known only with the result; else 0."""
+
     def step(self) -> float:
         """Compute one step and return its loss. Raises AssertionError if a worker process computes the steps."""
         ...
@@ -37,12 +40,12 @@ def mean_loss(losses: float, steps: int) -> float | None:
     return losses / steps if math.isfinite(losses) else None
 
 
-def complete(computing: Computation, steps: int) -> tuple[Vector, float | None]:
-    """Compute all steps of a job at once; return the delta and the mean loss."""
+def complete(computing: Computation, steps: int) -> tuple[Vector, float]:
+    """Compute all steps of a job at once; return the delta and the sum of the losses."""
     losses = 0.0
     for _ in range(steps):
         losses += computing.step()
-    return computing.result(), mean_loss(losses, steps)
+    return computing.result(), losses
 
 
 Trainer: TypeAlias = Callable[[Job, Vector, int, JobTickets], Computation]
@@ -51,6 +54,8 @@ Trainer: TypeAlias = Callable[[Job, Vector, int, JobTickets], Computation]
 
 class Stepwise:
     """Steps that the process of the device computes itself, one at a time, when the state machine wants one."""
+
+    late_losses = 0.0
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps

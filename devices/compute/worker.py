@@ -55,6 +55,8 @@ class _Done(msgspec.Struct, frozen=True, array_like=True):
 class Worker:
     """The device's end. It forks: make it before the process of the device starts any thread."""
 
+    late_losses = 0.0
+
     def __init__(self, begin: Begin, samples: int, size: int) -> None:
         model, delta = (np.frombuffer(mmap.mmap(-1, max(1, size) * 4), np.float32, size) for _ in range(2))
         self._model, self._delta = model, delta

@@ -7,17 +7,17 @@ import math
 from msgspec.structs import replace
 
 from devices.cluster.membership import Membership
+from devices.cluster.message_ends import Sender
 from devices.device import Device
 from testbed.history.trace import DeviceEvent
-from testbed.wire.codec import encode
 from testbed.wire.messages import MOST_EVENTS, Ask, HeadReport, Heartbeat, Update
-from testbed.wire.sockets import Peer, PeerUnreachable
+from testbed.wire.sockets import PeerUnreachable
 
 
 class Outbox:
     """Sends updates and heartbeats with the events of the device. Events that could not be sent are kept."""
 
-    def __init__(self, peer: Peer, device: Device, cluster: Membership) -> None:
+    def __init__(self, peer: Sender, device: Device, cluster: Membership) -> None:
         self._peer, self._device, self._cluster = peer, device, cluster
         self._events: tuple[DeviceEvent, ...] = ()
         """The events that no message has carried yet."""
@@ -45,10 +45,10 @@ class Outbox:
             return False
         return True
 
-    def send_heartbeat(self) -> None:
-        """Send a heartbeat, unless the transport refuses."""
+    def send_heartbeat(self, now: float) -> None:
+        """Send a heartbeat of this moment, unless the transport refuses."""
         try:
-            self._send(self._cluster.for_aggregator(self._device.heartbeat()))
+            self._send(self._cluster.for_aggregator(self._device.heartbeat(now)))
         except PeerUnreachable:
             return  # the aggregator is overloaded, or gone; in the second case the launcher ends this process
 
@@ -65,11 +65,11 @@ class Outbox:
     def _send(self, message: Update | Ask | Heartbeat, timeout: float = 0.0) -> None:
         self._events += message.events
         events = self._events[:MOST_EVENTS]
-        self._peer.send(encode(replace(message, events=events, trains=self.trains)), timeout)
+        self._peer.send(replace(message, events=events, trains=self.trains), timeout)
         self._events = self._events[len(events) :]
 
     def _send_head_reports(self, timeout: float = 0.0) -> None:
         self._head_reports += self._cluster.head_reports()
         while self._head_reports:
-            self._peer.send(encode(self._head_reports[0]), timeout)
+            self._peer.send(self._head_reports[0], timeout)
             del self._head_reports[0]

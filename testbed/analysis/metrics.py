@@ -49,6 +49,7 @@ def summary(
         seconds=round(total.seconds, 3),
         host_seconds=round(total.host_seconds(total.seconds), 3),
         dilation=total.dilation,
+        clock=header.clock if header else "wall",
         stopped=total.stopped.reason if total.stopped else "the aggregator ended early",
         versions=total.versions,
         model_sha256=(total.stopped.model or None) if total.stopped else None,

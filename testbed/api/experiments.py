@@ -45,6 +45,8 @@ class Changes(TypedDict, total=False):
     dilation: float | str | None
     replay: str | Path | StoredRun | None
     replay_mode: str | None
+    clock: str | None
+    compute: str | None
     compress: bool | None
     set: Mapping[str, object] | None
 
@@ -103,6 +105,8 @@ def _changes(given: Changes) -> list[ProfileChange]:
         "compress": ("compress", given.get("compress")),
         "replay.trace": ("replay", str(replay.path if isinstance(replay, StoredRun) else replay) if replay else None),
         "replay.mode": ("replay_mode", given.get("replay_mode")),
+        "clock": ("clock", given.get("clock")),
+        "compute": ("compute", given.get("compute")),
     }
     changes = [
         ProfileChange(key, _plain(value), f"{name}=") for key, (name, value) in named.items() if value is not None

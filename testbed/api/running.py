@@ -31,9 +31,12 @@ def run(
     no_admission: bool = False,
     quiet: bool = False,
     data_dir: str | Path | None = None,
+    jobs: int = 0,
     **changes: Unpack[Changes],
 ) -> Run:
     """Run an experiment in real processes and real time, as the command ``run`` does, and return the run.
+
+    With ``clock="virtual"``, it is computed as fast as possible instead, and nothing is measured.
 
     ``run("quickstart.toml", strategy="fedbuff", seconds=20, set={"training.lr": 0.05})``
 
@@ -48,9 +51,10 @@ def run(
         no_admission: run even if this host is too small; the certificate shows how exact the timing was.
         quiet: show no progress, only warnings.
         data_dir: the folder of data sets (otherwise ``EDGEBED_DATA``).
+        jobs: on a virtual clock, how many processes train; 0: one on each core. Results do not depend on it.
         changes: keys of the profile, each as in the command: ``strategy`` and ``task`` (a name, a table, a class or an
-            object), ``seed``, ``seconds``, ``dilation``, ``replay`` (a run or its path), ``replay_mode``, ``compress``,
-            and ``set`` for any other key: ``{"training.lr": 0.05}``.
+            object), ``seed``, ``seconds``, ``dilation``, ``replay`` (a run or its path), ``replay_mode``, ``clock``,
+            ``compute``, ``compress``, and ``set`` for any other key: ``{"training.lr": 0.05}``.
 
     Raises:
         UserError: something in the arguments, the profile or the host prevents the run; nothing is left behind.
@@ -60,7 +64,8 @@ def run(
     """
     experiment, source = experiments.load(profile, changes, data_dir)
     check_main_thread()
-    early.keep()
+    if experiment.clock == "wall":
+        early.keep()
     console = TerminalConsole(stderr=True)
     outcome = execute(
         Execution(
@@ -72,6 +77,7 @@ def run(
             no_admission=no_admission,
             report=report,
             tensorboard=tensorboard,
+            jobs=jobs,
         )
     )
     if not quiet and outcome.summary is not None and outcome.summary.fidelity is not None:

@@ -56,6 +56,8 @@ class ExperimentOptions:
     dilation: float | str | None
     replay: str | None
     replay_mode: str | None
+    clock: str | None
+    compute: str | None
     overrides: tuple[str, ...]
     """``KEY=VALUE`` of each --set."""
     data_dir: Path | None
@@ -76,6 +78,8 @@ def experiment(options: ExperimentOptions, *, compress: bool | None = None) -> E
         "compress": compress,
         "replay.trace": options.replay,
         "replay.mode": options.replay_mode,
+        "clock": options.clock,
+        "compute": options.compute,
     }
     given = {key: value for key, value in replaced.items() if value is not None}
     user_modules.FINDER.search_in(Path.cwd(), path.parent)

@@ -26,6 +26,7 @@ class ResumeOptions:
 def resume(given: ResumeOptions) -> int:
     options.use_data_dir(given.data_dir)
     resuming.check_folder(given.run)
+    resuming.check_clock(given.run)
     folder = RunFolder(given.run)
     saved = resuming.checked(given.run)
     changed = {"stop.seconds": given.seconds, "dilation": given.dilation}

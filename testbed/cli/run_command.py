@@ -21,6 +21,8 @@ class RunOptions:
     compress: bool | None
     """None: as the profile says."""
     tensorboard: bool
+    jobs: int
+    """0: one on each core."""
 
 
 def run(given: RunOptions) -> int:
@@ -31,6 +33,7 @@ def run(given: RunOptions) -> int:
             source=profile_files.located(given.experiment.profile),
             open_folder=lambda: RunFolder.new(given.out, experiment.name, datetime.now()),
             tensorboard=given.tensorboard,
+            jobs=given.jobs,
         ),
         given.execution,
     )

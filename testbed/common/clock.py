@@ -1,9 +1,27 @@
-"""Clocks are passed as arguments: a wall clock shared by all processes of a run, and a manual one for tests."""
+"""Clocks are passed as arguments: a wall clock shared by all processes of a run, and one that is moved by hand."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Protocol
+
+
+class RunClock(Protocol):
+    """Shows the emulated time of a run."""
+
+    @property
+    def origin(self) -> float:
+        """Time zero on CLOCK_MONOTONIC."""
+        ...
+
+    @property
+    def dilation(self) -> float:
+        """Host seconds per emulated second."""
+        ...
+
+    def now(self) -> float: ...
+    def host_seconds(self, emulated: float) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +59,17 @@ class WallClock:
 
 @dataclass(slots=True)
 class ManualClock:
-    """A clock that moves only when a test advances it."""
+    """A clock that moves only when it is advanced: for tests, and the virtual clock of a run (``testbed.twin``)."""
 
     moment: float = 0.0
+    origin: float = 0.0
+    dilation: float = 1.0
 
     def now(self) -> float:
         return self.moment
+
+    def host_seconds(self, emulated: float) -> float:
+        return emulated * self.dilation
 
     def advance_to(self, moment: float) -> None:
         if moment < self.moment:

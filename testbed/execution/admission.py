@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from testbed.common.errors import RunFailed
+from testbed.common.errors import RunFailed, UserError
 from testbed.host import cores
 from testbed.learning import setup
 from testbed.learning.data import progress_bar
@@ -20,6 +20,8 @@ def plan(experiment: Experiment, waiting: AbstractContextManager[object] | None 
 
     ``waiting`` is entered while the steps are timed, which takes some seconds.
     """
+    if experiment.clock == "virtual":
+        raise UserError(f"{experiment.name}: clock is virtual: without deadlines there is nothing to plan; run it")
     early.begin()  # it imports torch while the data is read
     roles = cores.roles()
     with progress_bar.ProgressBar() as progress:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from testbed.planning.planner import Plan
 from testbed.processes.launcher import Launcher
 from testbed.processes.templates import early
 from testbed.profile import fleet
+from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment
 from testbed.replay import replay_certificate
 from testbed.report.content.report_data import ReportCollector
@@ -65,6 +66,8 @@ class Execution:
     dilation_given: bool = False
     """Whether --dilation was given; without it, a resumed run may take any dilation that fits."""
     tensorboard: bool = False
+    jobs: int = 0
+    """On a virtual clock: how many processes compute the devices' jobs. 0: one on each core."""
     tell_failure: Callable[[str], None] = lambda problem: None
     """Called as soon as the run has failed, before its results are computed."""
 
@@ -75,6 +78,8 @@ class Execution:
 
 def execute(run: Execution) -> Outcome:
     """Run the processes and write the results. Raises UserError before the run begins."""
+    if run.experiment.clock == "virtual":
+        return _execute_virtually(run)
     early.begin()  # it imports torch while the data is read
     experiment, saved = run.experiment, run.saved
     devices = len(fleet.names(experiment))
@@ -100,12 +105,47 @@ def execute(run: Execution) -> Outcome:
         folder.release()
 
 
+def _execute_virtually(run: Execution) -> Outcome:
+    """Compute a run on a virtual clock and write its results. Raises UserError before the run begins."""
+    from testbed.execution import virtual_execution  # imports torch
+
+    experiment = run.experiment
+    if run.tensorboard:
+        tensorboard.check()
+    folder = run.open_folder()
+    outcome = Outcome(folder=folder.path)
+    count = len(fleet.names(experiment))
+    run.say(f"{experiment.name}: {experiment.strategy_name} over {count} devices, on a virtual clock")
+    for problem in script_check.too_late(experiment):
+        run.say(f"warning: {problem}")
+    try:
+        devices = virtual_execution.run_virtually(
+            experiment,
+            folder,
+            run.source,
+            outcome,
+            run.console,
+            jobs=run.jobs or len(cores.available_cores()),
+            quiet=run.quiet,
+        )
+        if outcome.failure is not None:
+            run.tell_failure(outcome.failure)
+        _write_results(run, folder, outcome, None, None, devices)
+        return outcome
+    except UserError:
+        folder.remove()  # the run did not begin
+        raise
+    finally:
+        folder.release()
+
+
 def _carry_out(run: Execution, roles: CoreRoles, folder: RunFolder) -> Outcome:
     """Run the processes, then write the results. Raises UserError before the run begins."""
     outcome = Outcome(folder=folder.path)
     plan, host_energy = _run_processes(run, roles, folder, outcome)
     if plan is not None or run.saved is None:  # else interrupted before the run resumed: its results are unchanged
-        _write_results(run, folder, outcome, plan, host_energy)
+        devices = plan.devices if plan is not None else ()
+        _write_results(run, folder, outcome, plan, host_energy, devices)
     return outcome
 
 
@@ -171,13 +211,18 @@ def _admit(run: Execution, survey: Survey, roles: CoreRoles) -> Plan:
 
 
 def _write_results(
-    run: Execution, folder: RunFolder, outcome: Outcome, plan: Plan | None, host_energy: HostEnergy | None
+    run: Execution,
+    folder: RunFolder,
+    outcome: Outcome,
+    plan: Plan | None,
+    host_energy: HostEnergy | None,
+    devices: Sequence[DeviceSpec],
 ) -> None:
     """Read the trace once, and write results and report; pack the trace if the profile says so."""
     experiment = run.experiment
     uses = StepUses()
     try:
-        results, collected = _compute(run, folder, plan, host_energy, uses)
+        results, collected = _compute(run, folder, devices, host_energy, uses)
     except TraceError as error:
         outcome.unreadable = f"the trace cannot be read, so there are no results: {error}"
         return
@@ -206,14 +251,18 @@ def _departure(replay: ReplayCertificate) -> str | None:
 
 
 def _compute(
-    run: Execution, folder: RunFolder, plan: Plan | None, host_energy: HostEnergy | None, uses: StepUses
+    run: Execution,
+    folder: RunFolder,
+    devices: Sequence[DeviceSpec],
+    host_energy: HostEnergy | None,
+    uses: StepUses,
 ) -> tuple[RunResults, ReportCollector | None]:
     """Return the results, and what the report needs (None: it must read the trace itself)."""
 
     def compute(collected: ReportCollector | None) -> RunResults:
         return run_results.compute(
             folder.trace,
-            plan.devices if plan is not None else (),
+            devices,
             run.experiment.replay,
             target=run.experiment.stop.target_accuracy,
             host_energy=host_energy,

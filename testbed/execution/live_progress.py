@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aggregator.process.status import Status
 
 _LINE_SECONDS = 5.0
+_REFRESH_SECONDS = 0.1
 _CELL_SECONDS = 1.0
 _CELL_ROWS = 12
 _SILENT_SECONDS = 2.0
@@ -211,6 +212,7 @@ def progress(console: Console, what: str, *, quiet: bool) -> Iterator[Callable[[
         if console.is_terminal:
             shown.start()
             shown.update(line, refresh=True)
+            upcoming = time.monotonic() + _REFRESH_SECONDS
         else:
             console.print(line, soft_wrap=True)
             upcoming = time.monotonic() + _LINE_SECONDS

@@ -14,11 +14,13 @@ from testbed.fidelity.link_checks import causality, link_delay, link_rate, loss
 from testbed.fidelity.link_evidence import LinkEvidence
 from testbed.fidelity.measurements import Evidence
 from testbed.fidelity.run_checks import admission, aggregator, conservation
-from testbed.fidelity.verdict import SEVERITY
+from testbed.fidelity.verdict import SEVERITY, not_measured
 from testbed.history.event_pass import pass_events
 from testbed.history.trace import Event
 from testbed.profile.fleet import DeviceSpec
-from testbed.runs.results.certificate import Certificate, Verdict
+from testbed.runs.results.certificate import Certificate, Invariant, Verdict
+
+_VIRTUAL = "virtual clock: nothing was measured, all moments are computed"
 
 
 def certify(events: Iterable[Event], devices: Sequence[DeviceSpec]) -> Certificate:
@@ -32,7 +34,7 @@ def certify(events: Iterable[Event], devices: Sequence[DeviceSpec]) -> Certifica
 def judged(evidence: Evidence, links: LinkEvidence, devices: Sequence[DeviceSpec]) -> Certificate:
     """Judge a run by the evidence in its trace and by the devices that its profile describes."""
     links.add_up()
-    lines = (
+    lines: tuple[Invariant, ...] = (
         step_time(evidence),
         stolen(evidence),
         link_delay(evidence, links),
@@ -44,6 +46,8 @@ def judged(evidence: Evidence, links: LinkEvidence, devices: Sequence[DeviceSpec
         admission(evidence),
         conservation(evidence),
     )
+    if evidence.header is not None and evidence.header.clock == "virtual":
+        lines = (*(not_measured(line.name, _VIRTUAL) for line in lines[:-1]), lines[-1])
     verdict = max((line.verdict for line in lines), key=SEVERITY.index)
     unknown = evidence.stopped is None or (
         lines[0].verdict is Verdict.NOT_MEASURED and any(device.throttle != "none" for device in devices)

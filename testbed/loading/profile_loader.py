@@ -23,6 +23,7 @@ from testbed.learning.splits import SPLITS
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.recipe import Recipe
 from testbed.loading import cell_check, script_check
+from testbed.loading.clock_check import check_clock
 from testbed.loading.experiment_checks import check_name, check_selection, check_strategy, check_ticks, located_replay
 from testbed.loading.flower_shorthand import expand_flower_task
 from testbed.loading.overrides import parse, put
@@ -129,6 +130,7 @@ def resolve(experiment: Experiment, source: str, folder: Path) -> Experiment:
     groups = [_group(group, experiment, source, f"devices[{i}]", folder) for i, group in enumerate(experiment.devices)]
     experiment = replace(experiment, devices=tuple(groups), replay=located_replay(experiment, groups, source, folder))
     endpoints.check(experiment.transport, source)
+    check_clock(experiment, source)
     cell_check.check(experiment, source)
     script_check.check(experiment, fleet.members(experiment), source)
     return experiment

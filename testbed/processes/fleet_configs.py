@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from aggregator.process.aggregator_config import AggregatorConfig, Resumption
@@ -17,6 +16,7 @@ from testbed.processes.templates.configs import EvaluatorConfig
 from testbed.profile import fleet
 from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment
+from testbed.replay import replay_setup
 from testbed.wire import credentials, endpoints
 from testbed.wire.authentication import new_key_pair
 from testbed.wire.messages import EVALUATOR
@@ -121,7 +121,7 @@ class FleetConfigs:
     def _device(self, spec: DeviceSpec, endpoint: str) -> DeviceConfig:
         experiment, replay, cores = self._experiment, self._replay, self._cores.cores_of(spec.index)
         return DeviceConfig(
-            spec=spec if replay is None else _with_recorded_absences(spec, replay),
+            spec=spec if replay is None else replay_setup.with_recorded_absences(spec, replay),
             cores=cores,
             priority=self._priority(cores),
             endpoint=endpoint,
@@ -152,8 +152,3 @@ def device_names(plan: Plan) -> list[str]:
 
 def _canary_name(core: int) -> str:
     return f"canary@{core}"
-
-
-def _with_recorded_absences(spec: DeviceSpec, replay: PreparedReplay) -> DeviceSpec:
-    """The device with the absences of the recorded run instead of those of its profile."""
-    return replace(spec, availability=replay.absences.get(spec.name), availability_offset=0.0)

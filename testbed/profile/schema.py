@@ -358,6 +358,18 @@ class Experiment:
         at_most=MOST_DILATION,
         choices=("auto",),
     )
+    clock: str = param(
+        "wall",
+        "wall: each device is a process, in real time; virtual: one process computes the run as fast as it can, and"
+        " nothing is measured",
+        choices=("wall", "virtual"),
+    )
+    compute: str = param(
+        "train",
+        "only for clock = 'virtual'. train: devices train their models; none: they train nothing, and only timing,"
+        " staleness, energy and bytes are computed",
+        choices=("train", "none"),
+    )
     cores: str = param(
         "auto",
         "whether devices may use the aggregator's core. apart: only if there is no other; shared: yes; auto: if it is"

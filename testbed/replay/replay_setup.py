@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ from testbed.emulation.recorded import PreparedReplay, RecordedArrival
 from testbed.history import trace
 from testbed.history.trace import Event
 from testbed.profile import fleet
+from testbed.profile.fleet import DeviceSpec
 from testbed.profile.schema import Experiment
 from testbed.profile.script import merge_absences
 from testbed.replay import recording
@@ -98,6 +99,11 @@ def pairing(path: Path, devices: Sequence[str], by: str) -> dict[str, str]:
     """Recorded device → device that repeats its recording."""
     _, joined, _ = _beginning(trace_reading.events(path), path)
     return _pair([*joined], devices, by, path, str(path))
+
+
+def with_recorded_absences(spec: DeviceSpec, replay: PreparedReplay) -> DeviceSpec:
+    """The device with the absences of the recorded run instead of those of its profile."""
+    return replace(spec, availability=replay.absences.get(spec.name), availability_offset=0.0)
 
 
 def _beginning(events: Iterator[Event], path: Path) -> tuple[trace.Header, dict[str, str], Iterator[Event]]:

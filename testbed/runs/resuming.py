@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from aggregator.course.ending import INTERRUPTED, TIME_IS_OVER, UNWRITABLE
 from aggregator.process.checkpoint import Saved, check_content, saved
-from aggregator.process.ending import INTERRUPTED, TIME_IS_OVER, UNWRITABLE
 from testbed.common.errors import NotARun, UnreadableFile, UserError
 from testbed.common.parameters import as_table
 from testbed.history.rollback import TRACE
@@ -59,6 +59,16 @@ def check_folder(folder: Path) -> None:
         raise NotARun(f"{folder}: there is no such folder; runs are in runs/, or in the folder of --out")
     if not (folder / "profile.toml").is_file():
         raise NotARun(f"{folder}: is not a run folder; name one, such as runs/NAME-YYYYmmdd-HHMMSS")
+
+
+def check_clock(folder: Path) -> None:
+    """Raise UserError for a run on a virtual clock: it takes seconds, and has no checkpoints."""
+    try:
+        profile = tomllib.loads((folder / "profile.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return  # it is read again, by who says what is wrong with it
+    if profile.get("clock") == "virtual":
+        raise UserError(f"{folder}: was computed on a virtual clock and has no checkpoints; run its profile again")
 
 
 def checked(folder: Path) -> Saved:

@@ -22,6 +22,7 @@ from testbed.common.json_text import json_text
 from testbed.common.parameters import as_table
 from testbed.common.version import __version__
 from testbed.host import kernel
+from testbed.host.survey import Survey
 from testbed.planning.planner import Plan
 from testbed.profile.schema import Experiment
 from testbed.runs.results.columns import Row
@@ -105,28 +106,22 @@ class RunFolder:
 
     def write_meta(self, experiment: Experiment, plan: Plan, pids: Mapping[str, int], source: Path | None) -> None:
         """Write meta.json; ``source`` is the profile that the run was started with, if that is a file."""
-        meta = Meta(
-            edgebed=__version__,
-            python=platform.python_version(),
-            packages={name: importlib.metadata.version(name) for name in _PACKAGES},
-            host=HostFacts(
-                system=platform.platform(),
-                processor=kernel.processor(),
-                cores=os.cpu_count(),
-                memory_bytes=psutil.virtual_memory().total,
+        self._write_json(
+            "meta.json",
+            msgspec.structs.replace(
+                _meta_of(experiment, plan.survey, source),
+                core_plan=plan.core_plan,
+                dilation=plan.dilation,
+                demand={str(core.core): core.total for core in plan.cores},
+                quotas={step.device.name: step.quota for step in plan.steps if step.device.throttle != "pace"},
+                pids={"launcher": os.getpid(), **pids},
             ),
-            profile=None if source is None else _as_text(source.resolve()),
-            seed=experiment.seed,
-            data_seed=experiment.data_seed,
-            model_seed=experiment.model_seed,
-            core_plan=plan.core_plan,
-            dilation=plan.dilation,
-            demand={str(core.core): core.total for core in plan.cores},
-            quotas={step.device.name: step.quota for step in plan.steps if step.device.throttle != "pace"},
-            calibration=plan.survey,
-            pids={"launcher": os.getpid(), **pids},
         )
-        self._write_json("meta.json", meta)
+
+    def write_virtual_meta(self, experiment: Experiment, survey: Survey, source: Path | None) -> None:
+        """Write meta.json of a run on a virtual clock: one process, and no plan of cores."""
+        meta = _meta_of(experiment, survey, source)
+        self._write_json("meta.json", msgspec.structs.replace(meta, dilation=1.0, pids={"launcher": os.getpid()}))
 
     def write_results(self, results: RunResults, *, tensorboard: bool = False) -> None:
         """Write all files that follow from the trace, with event files for TensorBoard if they are wanted."""
@@ -174,6 +169,26 @@ class RunFolder:
             yield
         except OSError as error:
             self.unwritten[name] = error.strerror or str(error)
+
+
+def _meta_of(experiment: Experiment, survey: Survey, source: Path | None) -> Meta:
+    return Meta(
+        edgebed=__version__,
+        python=platform.python_version(),
+        packages={name: importlib.metadata.version(name) for name in _PACKAGES},
+        host=HostFacts(
+            system=platform.platform(),
+            processor=kernel.processor(),
+            cores=os.cpu_count(),
+            memory_bytes=psutil.virtual_memory().total,
+        ),
+        profile=None if source is None else _as_text(source.resolve()),
+        seed=experiment.seed,
+        data_seed=experiment.data_seed,
+        model_seed=experiment.model_seed,
+        clock=experiment.clock,
+        calibration=survey,
+    )
 
 
 def _as_text(path: Path) -> str | None:

@@ -25,7 +25,9 @@ def show(console: Console, summary: Summary, path: Path) -> None:
     for line in (*_ticket_lines(summary), *_energy_lines(summary), *_special_lines(summary)):
         say(console, line)
     say(console, f"results in {path}")
-    if summary.fidelity is not None:
+    if summary.clock == "virtual":
+        say(console, "virtual clock: all moments are computed, and nothing was measured")
+    elif summary.fidelity is not None:
         show_certificate(console, summary.fidelity)
 
 

@@ -152,11 +152,14 @@ class RecordedAggregator:
         return wake_at <= moment
 
     def _is_wake_before_message(self, event: trace.Arrived | trace.Asked) -> bool:
-        """Whether the wake precedes an update or a request: it does if that is due later, or was received later."""
+        """Whether the wake precedes an update or a request: it does if that is due later, or was received too late.
+
+        On a virtual clock, an update is received when it is due, and precedes a wake of that moment.
+        """
         wake_at = math.inf if self.engine.wake_at is None else self.engine.wake_at
         if self._is_strict:
             return wake_at < event.t
-        return wake_at < event.due or wake_at <= event.received
+        return wake_at < event.due or (wake_at <= event.received and event.due < event.received)
 
     def _next_arrival(self) -> float:
         """Moment of the next update in the trace: a strict replay stands still there."""

@@ -23,10 +23,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from devices.baseline import Baseline
+from devices.compute.job_computer import JobComputer
 from devices.compute.kept_memory import JobTickets
 from testbed.history import trace
 from testbed.profile.fleet import DeviceSpec
-from testbed.verification.job_computer import JobComputer
 from testbed.verification.recorded_poison import RecordedPoison
 from testbed.verification.trace_outline import FinishedJobs
 from testbed.wire.compression import Compressed

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from devices.compute.job_computer import JobComputer
 from testbed.common.errors import UserError
 from testbed.common.parameters import Named
 from testbed.history import trace
 from testbed.history.trace import TraceError
+from testbed.learning.one_thread import one_thread
 from testbed.runs.stored_run import StoredRun
 from testbed.verification import final_files, run_parts
 from testbed.verification.event_matching import EventMatching, departure
 from testbed.verification.final_files import FinalFiles
-from testbed.verification.job_computer import JobComputer
-from testbed.verification.one_thread import one_thread
 from testbed.verification.recorded_aggregator import RecordedAggregator
 from testbed.verification.recorded_devices import RecordedDevices
 from testbed.verification.recorded_poison import RecordedPoison

@@ -113,7 +113,7 @@ def device(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str,
             try:
                 process.run()
             finally:
-                process._cluster.leave()
+                process._driver.cluster.leave()
     return mutator.kinds
 
 
@@ -162,7 +162,7 @@ def member(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str,
             except PeerUnreachable:  # it has not connected yet
                 boss.receive(_RETRY_SECONDS)
             else:
-                wait_for_any(_RETRY_SECONDS, place.cluster.ends)
+                wait_for_any(_RETRY_SECONDS, place.links.sockets)
             _live(place, now)
             while (received := boss.receive(0)) is not None:
                 decode(received[1], CLUSTER_SIZE)  # whatever it received, its own messages are valid

@@ -565,6 +565,8 @@ def test_short_steps_are_checked_together() -> None:
 class Elsewhere:
     """Training in a worker process. Records the calls of the device."""
 
+    late_losses = 0.0
+
     def __init__(self, job: Job, base: Vector, number: int) -> None:
         self.calls: list[str] = []
         self._base = base

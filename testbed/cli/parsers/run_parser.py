@@ -26,4 +26,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write event files for TensorBoard into the run folder when the run is over",
     )
+    shared_options.add_jobs(parser)
     shared_options.add_execution_options(parser)

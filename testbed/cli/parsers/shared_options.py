@@ -34,6 +34,7 @@ def add_experiment_options(parser: argparse.ArgumentParser) -> None:
         choices=("schedule", "strict"),
         help="schedule: any strategy; strict: the recorded strategy, in the recorded order of arrivals",
     )
+    add_clock(parser)
     add_overrides(parser, "override any key of the profile, e.g. training.lr=0.1; may be repeated")
     add_data_dir(parser)
 
@@ -74,6 +75,30 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_clock(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--clock",
+        choices=("wall", "virtual"),
+        help="wall (default): real processes, in real time; virtual: the same run computed as fast as possible, without"
+        " processes, links or measurements",
+    )
+    parser.add_argument(
+        "--compute",
+        choices=("train", "none"),
+        help="on a virtual clock: none computes timing, staleness, energy and bytes, and trains nothing",
+    )
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--jobs",
+        type=at_least_one,
+        default=0,
+        metavar="N",
+        help="on a virtual clock: processes that train (default: one on each core); results do not depend on it",
+    )
+
+
 def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides", help=meaning)
 
@@ -94,6 +119,13 @@ def add_survey(parser: argparse.ArgumentParser) -> None:
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help=folders.HELP)
+
+
+def at_least_one(text: str) -> int:
+    """Return a whole number from 1 on. Raises ArgumentTypeError."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes; give 1 or more")
+    return int(text)
 
 
 def number_or_word(text: str) -> float | str:

@@ -38,6 +38,10 @@ class Header(Event, frozen=True, kw_only=True):
     clip: Number | None = None
     on_clip: str = ""
     """The keys of ``aggregator`` in the profile; empty if updates have no bound."""
+    clock: str = "wall"
+    """As in the profile. On a virtual clock nothing was measured: all moments are computed."""
+    compute: str = "train"
+    """As in the profile. With none, updates and scores have no meaning."""
     units: str = UNITS
 
 

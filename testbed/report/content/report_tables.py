@@ -47,10 +47,14 @@ class Column(NamedTuple):
     is_text: bool = False
 
 
+_VIRTUAL = "virtual: all moments are computed, and nothing was measured"
+
+
 def facts(run: RunData) -> list[tuple[str, str]]:
     """What was run."""
     header, summary = run.header, run.summary
-    dilated = f", {seconds(summary.host_seconds)} on the host (dilation {number(run.total.dilation)})"
+    host = f", {seconds(summary.host_seconds)} on the host (dilation {number(run.total.dilation)})"
+    dilated = "" if summary.clock == "virtual" else host
     parameters = ", ".join(f"{key} {value}" for key, value in header.parameters.items())
     rows = [
         ("strategy", f"{header.strategy} ({parameters})" if parameters else header.strategy),
@@ -62,6 +66,7 @@ def facts(run: RunData) -> list[tuple[str, str]]:
         ("devices", number(summary.devices)),
         ("compressed updates", _compression(run)),
         ("time", f"{seconds(summary.seconds)} emulated{dilated}"),
+        ("clock", _VIRTUAL if summary.clock == "virtual" else ""),
         ("began", f"{header.started[:19].replace('T', ' ')} UTC on {header.host}"),
         ("resumed", _resumed(run)),
         ("restarted devices", number(summary.restarts) if summary.restarts else ""),

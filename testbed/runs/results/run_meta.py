@@ -33,6 +33,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     seed: Annotated[int | None, doc("of batches and faults, and of what has no seed of its own")] = None
     data_seed: Annotated[int | None, doc("of the split and of generated data")] = None
     model_seed: Annotated[int | None, doc("of the initial weights")] = None
+    clock: Annotated[str, doc("wall, or virtual: nothing was measured")] = "wall"
     core_plan: Annotated[
         CorePlan | None, doc("the cores of the aggregator, of the evaluator, and of each device in fleet order")
     ] = None

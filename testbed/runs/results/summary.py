@@ -115,6 +115,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     seconds: Annotated[float, doc("length of the run", "s")]
     host_seconds: Annotated[float, doc("length of the run on this host", "host s")]
     dilation: Annotated[float, doc("host seconds per emulated second")]
+    clock: Annotated[str, doc("wall, or virtual: the run was computed, and nothing was measured")] = "wall"
     stopped: Annotated[str, doc("why the run ended")]
     versions: Annotated[int, doc("that were made")]
     model_sha256: Annotated[

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from aggregator.connections import lost_devices
-from aggregator.connections.lost_devices import LostDevices
+from aggregator.connections.lost_devices import KernelProcesses, LostDevices
 from aggregator.connections.peers import Peers
 from aggregator.connections.presence import PresenceTracker
 from aggregator.connections.scripted_deaths import ScriptedDeaths
@@ -39,7 +39,9 @@ def peers() -> NoPeers:
 
 @pytest.fixture
 def lost(peers: NoPeers) -> LostDevices:
-    found = LostDevices(cast(Peers, peers), PresenceTracker(TIMEOUT), ScriptedDeaths([], lambda event: None))
+    found = LostDevices(
+        KernelProcesses(cast(Peers, peers)), PresenceTracker(TIMEOUT), ScriptedDeaths([], lambda event: None)
+    )
     found.note_message("a", 0.0)
     return found
 

@@ -272,7 +272,7 @@ def test_a_device_that_says_hello_after_the_run_is_stopped(
     world = World(time)
     process = prepare(world, folder, monkeypatch)
     process.stop("enough")
-    process._intake.running = True
+    process._handler.running = True
     world.said.clear()
     while process._peers.missing:
         process._intake.receive(0.1)

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from aggregator.course.evaluation import EvaluationQueue
 from aggregator.engine.tickets import Tally
 from aggregator.process import status
-from aggregator.process.evaluation import EvaluationQueue
 from aggregator.process.status import DeviceStatus, Problems, Status
 from aggregator.strategies.eafl.eafl import EAFL
 from testbed.common.clock import WallClock

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from devices.cluster.head import Head
+from devices.cluster.message_ends import SocketClusterLinks
 from testbed.history import trace
 from testbed.profile.schema import UpdateBound
 from testbed.wire.codec import encode, largest_frame
@@ -36,12 +37,14 @@ class HeadWithMember:
         compression: str = "none",
         carried: tuple[tuple[str, int], ...] = (),
     ) -> None:
-        endpoint, members = f"ipc://{folder}/head", (("a", 10, 0), ("b", 30, 0))
-        group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=members, carried=carried)
+        samples = (("a", 10, 0), ("b", 30, 0))
+        group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=samples, carried=carried)
         self.given: list[Train] = []
         self.results: list[Update] = []
-        self.head = Head(group, endpoint, SIZE, self.given.append, self._result, UpdateBound(clip=clip), compression)
-        self.member = Peer(endpoint, "b", max_bytes=largest_frame(SIZE))
+        self._links = SocketClusterLinks(folder, SIZE)
+        members = self._links.open(group.ticket_range)
+        self.head = Head(group, members, self.given.append, self._result, UpdateBound(clip=clip), compression)
+        self.member = Peer(f"ipc://{folder}/head-1", "b", max_bytes=largest_frame(SIZE))
 
     def _result(self, update: Update, train: Train, moment: float) -> None:
         self.results.append(update)
@@ -53,7 +56,7 @@ class HeadWithMember:
     def send(self, message: Heartbeat | Update, now: float) -> None:
         """Let the head receive a message, with a clock that was read at ``now``."""
         self.member.send(encode(message), PATIENCE)
-        wait_for_any(PATIENCE, [self.head.hub])
+        wait_for_any(PATIENCE, self._links.sockets)
         self.head.listen(now, 0.0)
 
     def receive_model(self, ticket: int, version: int, moment: float, arrived: int = 0) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from devices.cluster.membership import Membership
+from devices.cluster.message_ends import SocketClusterLinks
 from devices.device import Device
 from devices.device_config import DeviceConfig
 from testbed.emulation.faults import PlannedSuspension
@@ -43,7 +44,8 @@ class Place:
             spec=spec, cores=(0,), endpoint="", seed=1, dilation=1.0, heartbeat_seconds=1.0, job=JOB, heads=str(folder)
         )
         self.device = Device(spec, timetable or FixedTimetable(), 64, FakeTraining())
-        self.cluster = Membership(config, 2, self.device, lead=0.0)
+        self.links = SocketClusterLinks(folder, 2)
+        self.cluster = Membership(config, self.links, self.device, lead=0.0)
         self.reports: list[HeadReport] = []
 
     def live(self, now: float, *, intercepted: bool = True) -> None:

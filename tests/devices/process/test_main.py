@@ -277,9 +277,9 @@ def test_a_head_that_is_stopped_continues_in_time_for_a_result_that_is_under_way
     frozen: list[float] = []
     monkeypatch.setattr(main, "freeze", lambda seconds: (frozen.append(seconds), time.sleep(seconds)))
     head = DeviceProcess(CONFIG, TinyTask(), ScriptedPeer(time, []), cores=(3,))  # type: ignore[arg-type]
-    head._device = SimpleNamespace(frozen_until=5.0)  # type: ignore[assignment]
+    head._driver.device = SimpleNamespace(frozen_until=5.0)  # type: ignore[assignment]
     moments = iter([2.0, 2.0, math.inf])  # its cluster has something to send, and then nothing
-    head._cluster = SimpleNamespace(due=lambda: next(moments))  # type: ignore[assignment]
+    head._driver.cluster = SimpleNamespace(due=lambda: next(moments))  # type: ignore[assignment]
     clock = WallClock(time.now, 1.0)
     for _ in range(3):
         head._freeze_if_suspended(clock)
@@ -307,7 +307,7 @@ def test_the_last_moments_of_a_wait_are_slept_in_a_cluster_too(
 
     monkeypatch.setattr(main, "wait_for_any", wait)
     waiting = DeviceProcess(CONFIG, TinyTask(), ScriptedPeer(time, []), cores=(3,))  # type: ignore[arg-type]
-    waiting._cluster = SimpleNamespace(active=True, ends=[None])  # type: ignore[assignment]  # a head, or a member
+    waiting._driver.cluster = SimpleNamespace(active=True)  # type: ignore[assignment]  # a head, or a member
     clock, began = WallClock(time.now, 1.0), time.now
     assert waiting._wait(clock, left) is None
     assert waits == ([] if sleeps else [pytest.approx(left - 0.001, abs=1e-5)])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from devices.process.outbox import Outbox
 from testbed.history.trace import DeviceEvent, Suspended
-from testbed.wire.codec import Buffer, decode
-from testbed.wire.messages import MOST_EVENTS, STOPPED, Heartbeat
+from testbed.wire.messages import MOST_EVENTS, STOPPED, Heartbeat, Message
 
 
 class Listener:
@@ -20,10 +18,10 @@ class Listener:
             Suspended(t=1.0, device="a", ticket=number, asked=0.5, obtained=0.5) for number in range(events)
         )
 
-    def send(self, frames: Sequence[Buffer], timeout: float) -> None:
-        self.sent.append(decode(frames, 0))
+    def send(self, message: Message, timeout: float) -> None:
+        self.sent.append(message)
 
-    def heartbeat(self) -> Heartbeat:
+    def heartbeat(self, now: float = 0.0) -> Heartbeat:
         events, self._events = self._events, ()
         return Heartbeat(device="a", state="idle", events=events)
 
@@ -40,8 +38,8 @@ class Listener:
 def test_more_events_than_fit_go_with_the_next_message() -> None:
     listener = Listener(MOST_EVENTS + 3)
     outbox: Any = Outbox(listener, listener, listener)  # type: ignore[arg-type]
-    outbox.send_heartbeat()
-    outbox.send_heartbeat()
+    outbox.send_heartbeat(1.0)
+    outbox.send_heartbeat(1.0)
     assert [len(heartbeat.events) for heartbeat in listener.sent] == [MOST_EVENTS, 3]
 
 

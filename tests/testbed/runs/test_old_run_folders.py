@@ -204,7 +204,7 @@ def test_the_files_of_the_folder_still_follow_from_its_trace(run: RunData) -> No
         assert [_texts(row, written) for row, written in zip(cells, _rows(run, name), strict=True)] == _rows(run, name)
     stored = json.loads((run.path.parent / "summary.json").read_text(encoding="utf-8"))
     found = plain(run.summary)
-    newer = {"schema", "replay", "torn_line", "clipped", "out_of_range", "model_sha256"}
+    newer = {"schema", "replay", "torn_line", "clipped", "out_of_range", "model_sha256", "clock"}
     assert found.keys() - stored.keys() == newer
     follow = stored.keys() - {"fidelity", "host_energy"}  # these need more than the trace
     assert {key: found[key] for key in follow} == {key: stored[key] for key in follow}

@@ -227,6 +227,8 @@ class OneProcess:
 class _Computed:
     """A job that was computed as a whole when it began."""
 
+    late_losses = 0.0
+
     def __init__(self, steps: Stepwise, count: int) -> None:
         self._losses = [steps.step() for _ in range(count)]
         self._delta = steps.result()

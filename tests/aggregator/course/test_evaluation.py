@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aggregator.process.evaluation import EvaluationQueue
+from aggregator.course.evaluation import EvaluationQueue
 from testbed.wire.messages import Score, Snapshot
 from tests.aggregator.strategies.by_hand import vector
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from devices.compute.job_steps import steps_of_job
 from devices.compute.kept_memory import JobTickets, KeptMemory
-from devices.compute.trainer import Stepwise, complete
+from devices.compute.trainer import Stepwise, complete, mean_loss
 from testbed.learning.training.task import Task
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
@@ -35,7 +35,14 @@ class JobComputer:
         self, device: str, number: int, base: Vector, job: Job, tickets: JobTickets
     ) -> tuple[Vector, float | None]:
         """Return the delta and the mean loss of the device's job ``number`` on the model ``base``."""
+        delta, losses = self.compute_sum(device, number, base, job, tickets)
+        return delta, mean_loss(losses, job.steps_over(self.samples(device)))
+
+    def compute_sum(
+        self, device: str, number: int, base: Vector, job: Job, tickets: JobTickets
+    ) -> tuple[Vector, float]:
+        """Return the delta of a job and the sum of its losses."""
         self.computed += 1
         index, kept = self._indices[device], self._kept[device]
         steps = steps_of_job(self._task, self._seed, index, job, base, number, tickets, kept)
-        return complete(Stepwise(steps), job.steps_over(len(self._task.shards[index])))
+        return complete(Stepwise(steps), job.steps_over(self.samples(device)))

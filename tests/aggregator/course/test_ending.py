@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from aggregator.process.ending import Ending
+from aggregator.course.ending import Ending
 from testbed.profile.schema import StopWhen
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from aggregator.course.recorded_order import RecordedOrder
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine
-from aggregator.process.recorded_order import RecordedOrder
 from testbed.profile.schema import StopWhen
 
 INTERRUPTED, UNWRITABLE, TIME_IS_OVER = "interrupted", "the trace could not be written", "seconds are over"

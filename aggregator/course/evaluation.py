@@ -31,6 +31,10 @@ class EvaluationQueue:
             return None
         return self.last(version, made, model, now)
 
+    def next_at(self, version: int) -> float:
+        """Return the moment from which ``next`` returns a snapshot of this version; infinity if it does not."""
+        return math.inf if self.pending or version == self._asked else self._asked_at + self._every
+
     def last(self, version: int, made: float, model: Vector, now: float) -> Snapshot | None:
         """Return a snapshot to send, even if the last one was sent just before; None if this version was sent."""
         if version == self._asked:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from aggregator.course.ending import Ending
+from aggregator.course.load import LoadMeter
+from aggregator.course.recorded_order import RecordedOrder
 from aggregator.engine.arrivals import Arrivals
 from aggregator.engine.engine import Engine
-from aggregator.process.ending import Ending
-from aggregator.process.load import LoadMeter
-from aggregator.process.recorded_order import RecordedOrder
-from testbed.common.clock import WallClock
+from testbed.common.clock import RunClock
 from testbed.wire.messages import Ask, Update
 
 
@@ -33,7 +33,7 @@ class DueEvents:
         """Return the moment from which a message that is received now counts: see ``RecordedOrder.until``."""
         return now if self._ending.reason is not None else self._arrivals.until(now)
 
-    def catch_up(self, now: float, clock: WallClock, load: LoadMeter) -> float:
+    def catch_up(self, now: float, clock: RunClock, load: LoadMeter) -> float:
         """Handle everything that is due by ``now`` or falls due meanwhile, until the run ends. Return the moment then.
 
         An update comes first, and the wake after the updates of its moment. (A strategy with ticks makes its tick
@@ -58,7 +58,7 @@ class DueEvents:
             self._check_ending()
         return now
 
-    def wake_at_once(self, now: float, clock: WallClock) -> None:
+    def wake_at_once(self, now: float, clock: RunClock) -> None:
         """Wake the strategy as often as it has asked for by ``now``, unless the run ends.
 
         Everything else that is due by then has been handled: see :meth:`catch_up`.

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from aggregator.course.ending import Ending
+from aggregator.course.recorded_order import RecordedOrder
 from aggregator.pacing import EveryUpdate
-from aggregator.process.ending import Ending
 from aggregator.process.main import AggregatorProcess
-from aggregator.process.recorded_order import RecordedOrder
 from aggregator.strategy import Decision, Server, Strategy
 from testbed.emulation.recorded import PreparedReplay, RecordedArrival, read_arrivals
 from testbed.history import trace

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from aggregator.process.load import LoadMeter
+from aggregator.course.load import LoadMeter
 from testbed.host.kernel import Usage
 
 
