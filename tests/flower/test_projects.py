@@ -79,6 +79,17 @@ def test_state_and_whole_numbers_stay_on_the_device(numbers: FlowerTask) -> None
     assert memory["arrays"]["3"] == 3  # type: ignore[index]
 
 
+def test_a_state_that_a_client_replaces_is_kept(tmp_path: Path) -> None:
+    train = """before = context.state["jobs"]["done"] if "jobs" in context.state else 0
+    context.state = RecordDict({"jobs": MetricRecord({"done": before + 1})})
+    return reply(msg, [model + before], **{"num-examples": 5})"""
+    task = open_project(write_project(tmp_path, train=train))
+    memory: dict[str, object] = {}
+    trained(task, 0, task.initial(), job=Job(steps=3, batch=0), memory=memory)
+    assert memory["state"]["jobs"]["done"] == 3  # type: ignore[index]
+    assert trained(task, 0, task.initial(), number=1, memory=memory)[1].tolist() == [3, 3, 3]
+
+
 def test_the_messages_of_round_n_are_those_of_the_projects_strategy(numbers: FlowerTask) -> None:
     config = numbers._messages.train(3).config_records["config"]
     assert dict(config) == {"server-round": 3, "proximal-mu": 0.1}

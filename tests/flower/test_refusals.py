@@ -22,6 +22,7 @@ _CLIENTS: list[tuple[str, str]] = [
     ("return reply(msg, None, **{'num-examples': 5})", "returned 0 ArrayRecords; it must return one: its model"),
     ("return reply(msg, [model])", "returned no num-examples, the number of its samples; .* task.samples"),
     ("return reply(msg, [model], **{'num-examples': 0})", "returned 0 as num-examples"),
+    (f"context.state = {{}}; {GOOD}", r"left a dict as context\.state; it must be a RecordDict"),
     ("return None", "returned NoneType; it must return a Message"),
     ("threading.Thread(target=print).start()", r"client\.py:\d+, in train: local training starts a thread"),
     ("os.fork()", r"client\.py:\d+, in train: local training forks"),

@@ -28,6 +28,8 @@ class Reply:
     """Empty for an evaluation."""
     metrics: dict[str, float]
     """Single numbers by name; lists are left out."""
+    state: Any
+    """That of the client's Context after the call, which the client may have replaced."""
 
     @property
     def loss(self) -> float:
@@ -56,7 +58,7 @@ class Clients:
     def call(self, kind: str, partition: int, content: Content, *, seed: int, state: Any = None) -> Reply:
         """Send a message to the client of a partition, and return its reply.
 
-        ``state``: that of its Context, which the client may change in place.
+        ``state``: that of its Context, which the client may change in place, or replace (``Reply.state``).
         Raises OwnTrainingError, or what the project raises.
         """
         node, who = partition + 1, f"the client of partition {partition}"
@@ -77,7 +79,12 @@ class Clients:
         records = list(reply.content.array_records.values())
         if kind != "evaluate" and len(records) != 1:
             raise OwnTrainingError(f"{who} returned {len(records)} ArrayRecords; it must return one: its model")
-        return Reply(arrays={} if kind == "evaluate" else arrays_of(records[0]), metrics=dict(_numbers(reply.content)))
+        if not isinstance(context.state, RecordDict):
+            raise OwnTrainingError(
+                f"{who} left a {type(context.state).__name__} as context.state; it must be a RecordDict"
+            )
+        arrays = {} if kind == "evaluate" else arrays_of(records[0])
+        return Reply(arrays=arrays, metrics=dict(_numbers(reply.content)), state=context.state)
 
 
 def _numbers(content: Content) -> Iterator[tuple[str, float]]:

@@ -88,6 +88,7 @@ class FlowerTask(Task):
         losses, calls = 0.0, job.job.batches_over(len(job.samples))
         for _ in range(calls):
             reply = self._trained(job.device, job.number, model, int(job.rng.integers(2**32)), state)
+            state = reply.state
             vector = self._layout.vector(reply.arrays, self._who(job.device))
             local = {name: reply.arrays[name] for name in self._layout.local}
             model = self._layout.arrays(vector, local)
@@ -98,7 +99,7 @@ class FlowerTask(Task):
             yield losses / calls
         if local:
             job.memory[_ARRAYS] = local
-        if len(state):
+        if len(state) or _STATE in job.memory:
             job.memory[_STATE] = state
         return vector
 
