@@ -11,7 +11,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from testbed.common.files.opened_files import FileMarks
+from testbed.common.files.opened_files import FileMarks, OpenedFiles
+from testbed.common.parameters import ParameterError
 from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.survey import StepTime, Survey
@@ -209,3 +210,18 @@ def test_the_pressure_is_measured_even_if_no_device_has_deadlines(monkeypatch: p
 @pytest.mark.parametrize("change", [{"data_seed": 1}, {"model_seed": 1}, {"source": "other"}])
 def test_another_seed_needs_no_new_survey(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     assert surveyed(monkeypatch, 1.0, msgspec.structs.replace(REQUEST, **change)).is_remembered
+
+
+def test_the_job_of_each_run_is_checked_also_if_the_task_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(job: Job) -> None:
+        if job.batch == 1:
+            raise ParameterError("batch", "is 1; this task needs 2")
+
+    loaded = SimpleNamespace(**vars(TASK), check=check)
+    monkeypatch.setattr(template, "TASK", loaded)
+    monkeypatch.setattr(template, "_survey", lambda *_: None)
+    monkeypatch.setattr(template, "_check_threads", lambda: None)
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    refused = template.answer(msgspec.structs.replace(REQUEST, job=Job(batch=1)), Path(), OpenedFiles())
+    assert refused.problem == "mine: training.batch is 1; this task needs 2"
+    assert not template.answer(REQUEST, Path(), OpenedFiles()).problem
