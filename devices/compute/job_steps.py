@@ -57,7 +57,7 @@ def training(task: Task, work: VectorJob) -> Steps:
         check_result(model, task.size, task.place)
     except GeneratorExit:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         text = in_one_line(error, with_type=not isinstance(error, OwnTrainingError))
         raise OwnTrainingError(f"job {work.number}: {text}") from error
     return model

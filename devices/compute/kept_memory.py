@@ -14,7 +14,7 @@ import copy
 from typing import NamedTuple
 
 from testbed.common.finders.user_code import in_one_line
-from testbed.learning.training.own_training import OwnTrainingError
+from testbed.learning.training.own_training import OwnTrainingError, check_memory
 from testbed.learning.training.task import Memory
 from testbed.wire.ticket_ranges import range_of
 
@@ -47,6 +47,7 @@ class KeptMemory:
         """
         if not memory:
             return
+        check_memory(memory)
         try:
             self._by_ticket[tickets.ticket] = copy.deepcopy(memory)
         except Exception as error:  # any class may be in there

@@ -51,7 +51,9 @@ def verify(
         found = outline(trace.read(run.trace))
         _check_complete(run, found)
         differing = run_parts.differences(run_parts.meta_of(run))
-        with one_thread():
+        from testbed.learning.training.own_training import generators_restored  # imports torch
+
+        with one_thread(), generators_restored():
             return _Recomputation(run, found, differing, report, objects or {}).result()
     except (TraceError, OSError) as error:
         raise UserError(f"{error}; restore the run from a copy, or run the experiment again") from None

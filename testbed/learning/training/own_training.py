@@ -31,6 +31,7 @@ import torch
 from testbed.common.errors import RunFailed
 from testbed.common.finders.user_code import shown_path
 from testbed.learning.training.local_job import LocalJob
+from testbed.learning.training.task import Memory
 
 OwnTraining: TypeAlias = Callable[[LocalJob], Any]
 """Returns an iterator over the losses of the steps, or the mean loss of the whole job (None: it is not known)."""
@@ -43,6 +44,7 @@ _REFUSED = {
     "subprocess.Popen": "starts a process",
 }
 _ALONE = "a device is one process with one thread: use num_workers=0 in a DataLoader, and no pools"
+_AGAIN_SECONDS = 1.0
 _END = object()
 
 
@@ -73,6 +75,15 @@ def check_result(vector: object, size: int, place: str) -> None:
     if len(bad):
         numbers = f"{len(bad)} of {size} numbers are not finite, the first one is number {bad[0]}"
         raise OwnTrainingError(f"{place} made a model in which {numbers}")
+
+
+def check_memory(memory: Memory) -> None:
+    """Raise OwnTrainingError if a job leaves what cannot serve the next one."""
+    if any(isinstance(value, torch.optim.Optimizer) for value in memory.values()):
+        raise OwnTrainingError(
+            "a job keeps an optimiser for the next one; a copy of it would train copies of the parameters: keep its"
+            " state_dict(), and load it into an optimiser of the next job"
+        )
 
 
 def function_place(own: Callable[..., object]) -> str:
@@ -126,6 +137,18 @@ def seed_generators(seed: int) -> int:
     return seed
 
 
+@contextmanager
+def generators_restored() -> Generator[None, None, None]:
+    """Give the generators their present states back at the end."""
+    states = torch.random.get_rng_state(), np.random.get_state(), random.getstate()
+    try:
+        yield
+    finally:
+        torch.random.set_rng_state(states[0])
+        np.random.set_state(states[1])
+        random.setstate(states[2])
+
+
 def _mean(losses: Iterator[float]) -> float:
     values = list(losses)
     return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
@@ -147,35 +170,44 @@ class _Guard:
     """
 
     def __init__(self) -> None:
-        self._is_installed = self._is_active = False
+        self._is_installed = False
+        self._thread: int | None = None
+        """The thread that computes a step; the others of this process are the user's, such as those of a notebook."""
         self._start = threading.Thread.start
 
     def __enter__(self) -> None:
         if not self._is_installed:
             sys.addaudithook(self._audit)
             self._is_installed = True
-        self._is_active = True
-        threading.Thread.start = _refused_start  # type: ignore[method-assign, assignment]
+        self._thread = threading.get_ident()
+        guard, start = self, self._start
+
+        def refused_start(thread: threading.Thread) -> None:
+            if threading.get_ident() == guard._thread:
+                raise OwnTrainingError(f"local training starts a thread; {_ALONE}")
+            start(thread)
+
+        threading.Thread.start = refused_start  # type: ignore[method-assign, assignment]
 
     def __exit__(self, *_: object) -> None:
-        self._is_active = False
+        self._thread = None
         threading.Thread.start = self._start  # type: ignore[method-assign]
 
     def _audit(self, event: str, _: tuple[object, ...]) -> None:
-        if self._is_active and event in _REFUSED:
+        if event in _REFUSED and threading.get_ident() == self._thread:
             raise OwnTrainingError(f"local training {_REFUSED[event]}; {_ALONE}")
-
-
-def _refused_start(_: threading.Thread) -> None:
-    raise OwnTrainingError(f"local training starts a thread; {_ALONE}")
 
 
 _GUARD = _Guard()
 
 
+class _TimeIsOver(BaseException):
+    """No Exception: training that continues after every exception must end, too."""
+
+
 @contextmanager
 def _limited(patience: float) -> Generator[None, None, None]:
-    """Raise OwnTrainingError in the line that is executed when the CPU time of a step is over.
+    """Raise OwnTrainingError, with the line that is executed, when the CPU time of a step is over.
 
     A suspended process uses none. Signals reach the main thread only: in another one, nothing is interrupted.
     """
@@ -184,13 +216,16 @@ def _limited(patience: float) -> Generator[None, None, None]:
         return
 
     def interrupt(*_: object) -> None:
-        problem = f"a step of local training has not ended after {patience:g} s of computing"
-        raise OwnTrainingError(f"{problem}; if it needs longer, raise training.patience")
+        raise _TimeIsOver
 
     before = signal.signal(signal.SIGPROF, interrupt)
-    signal.setitimer(signal.ITIMER_PROF, patience)
+    signal.setitimer(signal.ITIMER_PROF, patience, _AGAIN_SECONDS)
     try:
         yield
+    except _TimeIsOver as over:
+        problem = f"a step of local training has not ended after {patience:g} s of computing"
+        remedy = "if it needs longer, raise training.patience"
+        raise OwnTrainingError(f"{problem}; {remedy}").with_traceback(over.__traceback__) from None
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)

@@ -146,9 +146,13 @@ def answer(request: TemplateRequest, folder: Path, files: OpenedFiles, objects: 
     global TASK
     try:
         with files.noted():
+            is_new = TASK is None
             if TASK is None:
                 _receive(request, objects)
                 TASK = _load_task(request)
+            _check_job(TASK, request)  # that of an earlier run may have been another one
+            if is_new:
+                _warm_up(TASK, request.job)
             _load_others(request)
         _check_threads()
         found = TemplateAnswer(survey=_survey(TASK, request, folder, files.marks()))
@@ -190,15 +194,19 @@ def _load_others(request: TemplateRequest) -> None:
 def _load_task(request: TemplateRequest) -> Task:
     setting = Setting(devices=request.devices, data_seed=request.data_seed, model_seed=request.model_seed)
     with setup.as_profile_errors(request.source):
-        task = setup.entry(_named(request, "task", request.task), request.parameters, request.source).open(setting)
+        return setup.entry(_named(request, "task", request.task), request.parameters, request.source).open(setting)
+
+
+def _check_job(task: Task, request: TemplateRequest) -> None:
     try:
         task.check(request.job)
     except ParameterError as error:
         raise ProfileError(request.source, f"training.{error.key}", error.problem) from None
+
+
+def _warm_up(task: Task, job: Job) -> None:
     if task.warm_up_steps:
-        job = request.job if task.trains_itself else replace(request.job, momentum=0.5, proximal=0.1)
-        next(_trials(task, job)(_FIRST_SAMPLES))
-    return task
+        next(_trials(task, job if task.trains_itself else replace(job, momentum=0.5, proximal=0.1))(_FIRST_SAMPLES))
 
 
 def _check_threads() -> None:
@@ -271,21 +279,19 @@ def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[st
 def _code_of(request: TemplateRequest) -> str:
     """Return a user's modules as text: the same name may stand for another network tomorrow.
 
-    Empty for our own tasks.
+    Empty for our own tasks, unless a parameter names code of a user's.
     """
     if "task" in request.objects:
         return request.objects["task"]
     entry = TASKS.find(request.task, request.source, "task")
-    folder = entry.code_of(request.parameters)
-    if folder is None and request.task in TASKS:
-        return ""
-    if folder is None:
+    folders = entry.code_of(request.parameters)
+    if request.task not in TASKS:
         module = sys.modules[entry.__module__]
         if module.__file__ is None:  # a class of a notebook has no file
             return f"unknown at {survey_memory.now()}"
-        folder = Path(module.__file__).parent
+        folders = (Path(module.__file__).parent, *folders)
     files = {str(file) for each in list(sys.modules.values()) if (file := getattr(each, "__file__", None))}
-    beside = sorted(file for file in files if Path(file).is_relative_to(folder) and file.endswith(".py"))
+    beside = sorted(file for file in files if file.endswith(".py") and any(map(Path(file).is_relative_to, folders)))
     return "\n".join(Path(file).read_text(encoding="utf-8", errors="replace") for file in beside)
 
 

@@ -74,3 +74,9 @@ def test_memories_of_jobs_that_ended_long_ago_are_not_kept() -> None:
 def test_what_cannot_be_copied_is_named() -> None:
     with pytest.raises(OwnTrainingError, match="what a job keeps for the next one cannot be copied: TypeError"):
         KeptMemory().leave(JobTickets(1, 0), {"lock": threading.Lock()})
+
+
+def test_an_optimiser_is_refused_because_its_copy_would_train_copies_of_the_parameters() -> None:
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=0.1)
+    with pytest.raises(OwnTrainingError, match="keep its state_dict"):
+        KeptMemory().leave(JobTickets(1, 0), {"optimizer": optimiser})

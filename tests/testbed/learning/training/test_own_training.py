@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +18,7 @@ from torch.utils.data import DataLoader
 
 from devices.compute.job_steps import training
 from testbed.learning.training.local_job import LocalJob
-from testbed.learning.training.own_training import OwnTrainingError
+from testbed.learning.training.own_training import OwnTrainingError, generators_restored
 from testbed.learning.training.task import Memory
 from testbed.wire.messages import Vector
 from testbed.wire.training_job import Job
@@ -220,6 +221,56 @@ def test_a_step_that_does_not_end_is_interrupted_at_its_line() -> None:
     problem = problem_of(endless, Job(steps=3, patience=0.2))
     assert "in endless: a step of local training has not ended after 0.2 s of computing" in problem
     assert problem.endswith("if it needs longer, raise training.patience")
+
+
+def test_training_that_continues_after_every_exception_is_interrupted_all_the_same() -> None:
+    def stubborn(local: LocalJob) -> None:
+        while True:
+            try:
+                while True:
+                    local.rng.random()
+            except Exception:  # noqa: BLE001
+                continue
+
+    assert "in stubborn: a step of local training has not ended after 0.2 s" in problem_of(
+        stubborn, Job(patience=0.2, whole=True)
+    )
+
+
+def test_training_that_exits_is_reported_like_an_exception() -> None:
+    problem = problem_of(lambda local: sys.exit(0), Job(whole=True))
+    assert problem.startswith("job 4: ")
+    assert problem.endswith("SystemExit: 0")
+
+
+def test_other_threads_may_start_threads_and_processes_meanwhile() -> None:
+    asked, done = threading.Event(), threading.Event()
+
+    def start_others() -> None:
+        asked.wait(60)
+        threading.Thread(target=subprocess.run, args=(["true"],)).start()
+        done.set()
+
+    def waiting(local: LocalJob) -> None:
+        asked.set()
+        assert done.wait(60)
+
+    thread = threading.Thread(target=start_others)
+    thread.start()
+    trained(waiting, Job(whole=True))
+    thread.join()
+    assert done.is_set()
+
+
+def test_generators_of_the_user_continue_as_if_nothing_had_been_trained() -> None:
+    def drawn() -> list[float]:
+        return [torch.rand(1).item(), np.random.rand(), random.random()]
+
+    with generators_restored():
+        expected = drawn()
+    with generators_restored():
+        trained(descend)
+    assert drawn() == expected
 
 
 def test_in_another_thread_a_job_is_computed_without_interruption() -> None:

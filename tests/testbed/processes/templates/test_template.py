@@ -11,7 +11,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from testbed.common.files.opened_files import FileMarks
+from testbed.common.files.opened_files import FileMarks, OpenedFiles
+from testbed.common.parameters import ParameterError
 from testbed.host import calibration, survey_memory
 from testbed.host.calibration import PressureMeter
 from testbed.host.survey import StepTime, Survey
@@ -162,6 +163,26 @@ def test_times_are_not_remembered_if_a_module_was_edited_or_first_imported_while
     assert (survey.key in survey_memory.entries()) is (meanwhile == "nothing")
 
 
+@pytest.mark.parametrize("key", ["estimator", "data_from", "data_from with parameters"])
+def test_an_estimator_or_data_of_a_user_is_measured_again_when_its_module_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str
+) -> None:
+    module = tmp_path / f"own_part_{key.count(' ')}_{key[0]}.py"
+    module.write_text("class Mine: pass", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module(module.stem)
+    own = f"{module.stem}:Mine"
+    key, _, more = key.partition(" ")
+    parameters = {"estimator": "sklearn.linear_model:SGDClassifier", "data_from": "digits"}
+    library = msgspec.structs.replace(REQUEST, task="sklearn", parameters=parameters)
+    request = msgspec.structs.replace(library, parameters=parameters | {key: {"name": own, "x": 1} if more else own})
+    before = template._dependencies(TASK, request, 2)
+    assert before["code"] == "class Mine: pass"
+    module.write_text("class Mine: slower = True", encoding="utf-8")
+    assert template._dependencies(TASK, request, 2) != before
+    assert template._dependencies(TASK, library, 2)["code"] == ""
+
+
 def test_another_network_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     larger = cast("Task", SimpleNamespace(size=11, work=1.0, data_sha256="", shards=TASK.shards, notes=()))
     assert template._dependencies(larger, REQUEST, 2) != template._dependencies(TASK, REQUEST, 2)
@@ -189,3 +210,18 @@ def test_the_pressure_is_measured_even_if_no_device_has_deadlines(monkeypatch: p
 @pytest.mark.parametrize("change", [{"data_seed": 1}, {"model_seed": 1}, {"source": "other"}])
 def test_another_seed_needs_no_new_survey(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     assert surveyed(monkeypatch, 1.0, msgspec.structs.replace(REQUEST, **change)).is_remembered
+
+
+def test_the_job_of_each_run_is_checked_also_if_the_task_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(job: Job) -> None:
+        if job.batch == 1:
+            raise ParameterError("batch", "is 1; this task needs 2")
+
+    loaded = SimpleNamespace(**vars(TASK), check=check)
+    monkeypatch.setattr(template, "TASK", loaded)
+    monkeypatch.setattr(template, "_survey", lambda *_: None)
+    monkeypatch.setattr(template, "_check_threads", lambda: None)
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    refused = template.answer(msgspec.structs.replace(REQUEST, job=Job(batch=1)), Path(), OpenedFiles())
+    assert refused.problem == "mine: training.batch is 1; this task needs 2"
+    assert not template.answer(REQUEST, Path(), OpenedFiles()).problem
