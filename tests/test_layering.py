@@ -49,8 +49,9 @@ MAY_IMPORT = {
     "testbed.learning.own_data": "testbed.common testbed.learning.data testbed.learning.data.own_files"
     " testbed.learning.data.readers testbed.learning.models",
     "testbed.learning.splits": "testbed.common testbed.learning.data",
-    "testbed.learning.tasks": "testbed.common testbed.learning.data testbed.learning.flower testbed.learning.models"
-    " testbed.learning.own_data testbed.learning.splits testbed.learning.training testbed.profile testbed.wire",
+    "testbed.learning.tasks": "testbed.common testbed.common.finders testbed.learning.data testbed.learning.flower"
+    " testbed.learning.models testbed.learning.own_data testbed.learning.splits testbed.learning.training"
+    " testbed.profile testbed.wire",
     "testbed.learning.training": "testbed.common testbed.common.finders testbed.learning.data"
     " testbed.learning.models testbed.wire",
     # the aggregator

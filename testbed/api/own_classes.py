@@ -93,9 +93,13 @@ def _is_importable(cls: type[Any]) -> bool:
 
 
 def _has_parameters_only(given: object) -> bool:
-    """Whether the parameters of an object are values of a profile, and it has nothing else."""
-    names = {field.name for field in _fields(type(given))}
-    values = [getattr(given, name) for name in names]
+    """Whether the parameters of an object are values of a profile, and it has nothing else.
+
+    Fields that are no parameters do not count: the object sets them itself, when it is made or used.
+    """
+    cls: type[Any] = type(given)
+    names = {field.name for field in dataclasses.fields(cls)}
+    values = [getattr(given, field.name) for field in _fields(cls)]
     return set(vars(given)) <= names and all(value is None or _is_plain(value) for value in values)
 
 

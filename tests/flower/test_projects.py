@@ -79,21 +79,32 @@ def test_state_and_whole_numbers_stay_on_the_device(numbers: FlowerTask) -> None
     assert memory["arrays"]["3"] == 3  # type: ignore[index]
 
 
+def test_a_state_that_a_client_replaces_is_kept(tmp_path: Path) -> None:
+    train = """before = context.state["jobs"]["done"] if "jobs" in context.state else 0
+    context.state = RecordDict({"jobs": MetricRecord({"done": before + 1})})
+    return reply(msg, [model + before], **{"num-examples": 5})"""
+    task = open_project(write_project(tmp_path, train=train))
+    memory: dict[str, object] = {}
+    trained(task, 0, task.initial(), job=Job(steps=3, batch=0), memory=memory)
+    assert memory["state"]["jobs"]["done"] == 3  # type: ignore[index]
+    assert trained(task, 0, task.initial(), number=1, memory=memory)[1].tolist() == [3, 3, 3]
+
+
 def test_the_messages_of_round_n_are_those_of_the_projects_strategy(numbers: FlowerTask) -> None:
-    config = numbers._server.train_content(3).config_records["config"]
+    config = numbers._messages.train(3).config_records["config"]
     assert dict(config) == {"server-round": 3, "proximal-mu": 0.1}
-    assert numbers._server.train_content(1).config_records["config"]["server-round"] == 1
+    assert numbers._messages.train(1).config_records["config"]["server-round"] == 1
 
 
 def test_what_a_strategy_changes_from_round_to_round_is_changed() -> None:
     task = open_project(PROJECTS / "torch_messages")
-    rates = [task._server.train_content(number).config_records["config"]["lr"] for number in (1, 2, 3, 4, 1)]
+    rates = [task._messages.train(number).config_records["config"]["lr"] for number in (1, 2, 3, 4, 1)]
     assert rates == pytest.approx([0.1, 0.09, 0.09, 0.081, 0.1])
 
 
 def test_the_old_style_asks_its_function_for_each_round() -> None:
     task = open_project(PROJECTS / "torch_clients")
-    rates = [task._server.train_content(number).config_records["fitins.config"]["lr"] for number in (1, 4)]
+    rates = [task._messages.train(number).config_records["fitins.config"]["lr"] for number in (1, 4)]
     assert rates == pytest.approx([0.1, 0.05])
 
 
@@ -184,6 +195,28 @@ def test_what_a_server_does_after_its_rounds_is_not_done(tmp_path: Path) -> None
     folder = write_project(tmp_path, main=f"{START}\n    open('saved', 'w').close()")
     open_project(folder)
     assert not (folder / "saved").exists()
+
+
+OWN_STRATEGY = """FedAvg
+import random
+from pathlib import Path
+
+class Own(FedAvg):
+    def configure_train(self, server_round, arrays, config, grid):
+        config["told"], config["drawn"] = Path("told.txt").read_text(), random.random()
+        return super().configure_train(server_round, arrays, config, grid)
+"""
+
+
+def test_a_strategy_configures_its_rounds_in_the_folder_and_draws_the_same_again(tmp_path: Path) -> None:
+    (tmp_path / "told.txt").write_text("yes", encoding="utf-8")
+    folder = write_project(tmp_path, strategy=OWN_STRATEGY, main=START.replace("{strategy}", "Own"))
+    tasks = [open_project(folder, samples=(5,)) for _ in range(2)]
+    trained(tasks[0], 0, tasks[0].initial())  # what a client draws in between changes nothing
+    first, second = ([task._messages.train(number)["config"] for number in (1, 2, 3)] for task in tasks)
+    assert [dict(config) for config in first] == [dict(config) for config in second]
+    assert {config["told"] for config in first} == {"yes"}
+    assert len({config["drawn"] for config in first}) == 3
 
 
 def test_relative_paths_are_those_of_the_project(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ pytest.importorskip("flwr", reason="flwr is in an environment of its own: make t
 
 from testbed.common.errors import UserError
 from testbed.learning.training.own_training import OwnTrainingError
-from tests.flower.projects_of_tests import GOOD, START, open_project, trained, write_project
+from testbed.wire.training_job import Job
+from tests.flower.projects_of_tests import GOOD, PROJECTS, START, open_project, trained, write_project
 
 _CLIENTS: list[tuple[str, str]] = [
     ("raise ValueError('bad luck')", r"client\.py:\d+, in train: ValueError: bad luck"),
@@ -21,6 +22,7 @@ _CLIENTS: list[tuple[str, str]] = [
     ("return reply(msg, None, **{'num-examples': 5})", "returned 0 ArrayRecords; it must return one: its model"),
     ("return reply(msg, [model])", "returned no num-examples, the number of its samples; .* task.samples"),
     ("return reply(msg, [model], **{'num-examples': 0})", "returned 0 as num-examples"),
+    (f"context.state = {{}}; {GOOD}", r"left a dict as context\.state; it must be a RecordDict"),
     ("return None", "returned NoneType; it must return a Message"),
     ("threading.Thread(target=print).start()", r"client\.py:\d+, in train: local training starts a thread"),
     ("os.fork()", r"client\.py:\d+, in train: local training forks"),
@@ -67,6 +69,43 @@ _PROJECTS: list[tuple[dict[str, str], str]] = [
 def test_a_server_that_cannot_run_here_is_refused_by_name(parts: dict[str, Any], told: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=told):
         open_project(write_project(tmp_path, **parts))
+
+
+@pytest.mark.parametrize(
+    ("main", "told"),
+    [
+        (START, "FedAvg waits for 2 nodes, and the fleet has 1; lower its min_available_nodes, min_train_nodes, or"
+         r" set devices\.count = 2"),
+        ("FedAvg(1, 1, min_available_nodes=1, min_train_nodes=1, min_evaluate_nodes=4).start(\n"
+         "        grid=grid, initial_arrays=ArrayRecord([np.ones(2)]))",
+         "waits for 4 nodes, .* lower its min_evaluate_nodes"),
+        ("import time\n    while len(list(grid.get_node_ids())) < 2: time.sleep(0.01)", "waits until more nodes are"),
+    ],
+)  # fmt: skip
+def test_a_server_that_waits_for_more_nodes_than_devices_is_refused(main: str, told: str, tmp_path: Path) -> None:
+    folder = write_project(tmp_path, main=main)
+    [client] = folder.glob("*/client.py")
+    client.write_text(f"{client.read_text(encoding='utf-8')}\n{EVALUATE}", encoding="utf-8")
+    with pytest.raises(UserError, match=told):
+        open_project(folder, devices=1)
+
+
+EVALUATE = """
+@app.evaluate()
+def evaluate(msg, context):
+    return reply(msg, None, **{"loss": 1.0, "num-examples": 5})
+"""
+
+
+def test_an_old_server_that_waits_for_more_clients_than_devices_is_refused() -> None:
+    with pytest.raises(UserError, match=r"waits for 2 nodes, and the fleet has 1; lower its min_available_clients"):
+        open_project(PROJECTS / "torch_clients", devices=1)
+
+
+def test_a_strategy_that_sets_a_proximal_term_is_told_so(tmp_path: Path) -> None:
+    task = open_project(write_project(tmp_path))
+    with pytest.raises(OwnTrainingError, match=r"sets training\.proximal = 0.1, which a Flower project cannot use"):
+        trained(task, 0, task.initial(), job=Job(steps=1, batch=0, proximal=0.1))
 
 
 @pytest.mark.parametrize("place", ["app", "function"])

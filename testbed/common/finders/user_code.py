@@ -7,6 +7,7 @@ it called raised the exception, or we did.
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 import traceback
 from pathlib import Path
@@ -44,8 +45,19 @@ def _is_users(frame: FrameType) -> bool:
         return False
     if user_modules.FINDER.has_found(str(frame.f_globals.get("__name__", ""))):
         return True  # also one that is installed as a library
-    is_library = file.startswith(_LIBRARIES) or any(folder in file for folder in _INSTALLED)
-    return not is_library and not file.startswith("<")
+    return not _is_library(file) and not file.startswith("<")
+
+
+def folder_of(module: str) -> Path | None:
+    """Return the folder of an imported module of a user's; None if it is ours, a library's, or not from a file."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or own_packages.has_file(file) or _is_library(file):
+        return None
+    return Path(file).parent
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(_LIBRARIES) or any(folder in file for folder in _INSTALLED)
 
 
 def shown_path(file: str) -> str:

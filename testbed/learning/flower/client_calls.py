@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from flwr.app import Context, Message, RecordDict
 
 from testbed.learning.flower.array_layout import NamedArrays
 from testbed.learning.flower.message_identity import RUN, act_as
-from testbed.learning.flower.no_network import refused_connections
 from testbed.learning.flower.project_file import RunConfig
+from testbed.learning.flower.seeded_call import seeded
 from testbed.learning.flower.server_side import Content, arrays_of
-from testbed.learning.training.own_training import OwnTrainingError, guarded, seed_generators
+from testbed.learning.training.own_training import OwnTrainingError
 
 _LOSSES = ("train_loss", "train-loss", "loss")
 
@@ -29,6 +28,8 @@ class Reply:
     """Empty for an evaluation."""
     metrics: dict[str, float]
     """Single numbers by name; lists are left out."""
+    state: Any
+    """That of the client's Context after the call, which the client may have replaced."""
 
     @property
     def loss(self) -> float:
@@ -57,7 +58,7 @@ class Clients:
     def call(self, kind: str, partition: int, content: Content, *, seed: int, state: Any = None) -> Reply:
         """Send a message to the client of a partition, and return its reply.
 
-        ``state``: that of its Context, which the client may change in place.
+        ``state``: that of its Context, which the client may change in place, or replace (``Reply.state``).
         Raises OwnTrainingError, or what the project raises.
         """
         node, who = partition + 1, f"the client of partition {partition}"
@@ -78,14 +79,12 @@ class Clients:
         records = list(reply.content.array_records.values())
         if kind != "evaluate" and len(records) != 1:
             raise OwnTrainingError(f"{who} returned {len(records)} ArrayRecords; it must return one: its model")
-        return Reply(arrays={} if kind == "evaluate" else arrays_of(records[0]), metrics=dict(_numbers(reply.content)))
-
-
-def seeded(seed: int, compute: Callable[[], Any], folder: Path, patience: float) -> Any:
-    """Compute with seeded generators, in a project's folder, without threads, processes and network."""
-    seed_generators(seed)
-    with contextlib.chdir(folder), refused_connections():
-        return guarded(compute, patience)
+        if not isinstance(context.state, RecordDict):
+            raise OwnTrainingError(
+                f"{who} left a {type(context.state).__name__} as context.state; it must be a RecordDict"
+            )
+        arrays = {} if kind == "evaluate" else arrays_of(records[0])
+        return Reply(arrays=arrays, metrics=dict(_numbers(reply.content)), state=context.state)
 
 
 def _numbers(content: Content) -> Iterator[tuple[str, float]]:

@@ -12,8 +12,11 @@ import numpy.typing as npt
 from flwr.app import RecordDict
 
 from testbed.learning.flower.array_layout import ArrayLayout, NamedArrays
-from testbed.learning.flower.client_calls import Clients, Reply, seeded
+from testbed.learning.flower.client_calls import Clients, Reply
+from testbed.learning.flower.round_messages import RoundMessages
+from testbed.learning.flower.seeded_call import seeded
 from testbed.learning.flower.server_side import ServerSide, with_arrays
+from testbed.learning.training.own_training import OwnTrainingError
 from testbed.learning.training.task import Task, VectorJob
 from testbed.wire.messages import Vector
 
@@ -44,6 +47,7 @@ class FlowerTask(Task):
         *,
         clients: Clients,
         server: ServerSide,
+        messages: RoundMessages,
         layout: ArrayLayout,
         samples: Sequence[int],
         scoring: Scoring,
@@ -53,7 +57,8 @@ class FlowerTask(Task):
         is_slow: bool,
     ) -> None:
         """``samples``: of each device. ``is_slow``: a call takes so long that none is spent on a warm-up."""
-        self._clients, self._server, self._layout, self._scoring = clients, server, layout, scoring
+        self._clients, self._server, self._messages = clients, server, messages
+        self._layout, self._scoring = layout, scoring
         self._folder, self.place, self.notes = folder, place, tuple(notes)
         self.warm_up_steps = 0 if is_slow else 1
         everything = np.arange(sum(samples), dtype=np.int64)
@@ -72,11 +77,18 @@ class FlowerTask(Task):
         return self._layout.initial()
 
     def train(self, job: VectorJob) -> Generator[float, None, Vector]:
+        if job.job.proximal:
+            raise OwnTrainingError(
+                f"the strategy sets training.proximal = {job.job.proximal:g}, which a Flower project cannot use: its"
+                " clients compute their own loss; set mu of fedprox and fedat to 0, leave out rho of fedasync, and let"
+                " the project have such a term itself"
+            )
         state = job.memory.get(_STATE) or RecordDict()
         model = self._layout.arrays(job.base, job.memory.get(_ARRAYS, self._layout.local))
         losses, calls = 0.0, job.job.batches_over(len(job.samples))
         for _ in range(calls):
             reply = self._trained(job.device, job.number, model, int(job.rng.integers(2**32)), state)
+            state = reply.state
             vector = self._layout.vector(reply.arrays, self._who(job.device))
             local = {name: reply.arrays[name] for name in self._layout.local}
             model = self._layout.arrays(vector, local)
@@ -87,7 +99,7 @@ class FlowerTask(Task):
             yield losses / calls
         if local:
             job.memory[_ARRAYS] = local
-        if len(state):
+        if len(state) or _STATE in job.memory:
             job.memory[_STATE] = state
         return vector
 
@@ -102,7 +114,7 @@ class FlowerTask(Task):
         return self._layout.parts(vector)
 
     def _trained(self, device: int, number: int, model: NamedArrays, seed: int, state: Any) -> Reply:
-        content = with_arrays(self._server.train_content(number + 1), model)
+        content = with_arrays(self._messages.train(number + 1), model)
         return self._clients.call("train", device, content, seed=seed, state=state)
 
     def _scored_by_server(self, model: NamedArrays) -> dict[str, float]:
@@ -115,7 +127,7 @@ class FlowerTask(Task):
         sums: dict[str, float] = {}
         weights: dict[str, float] = {}
         for partition in self._scoring.partitions:
-            content = with_arrays(self._server.evaluate_content(), model)
+            content = with_arrays(self._messages.evaluation(), model)
             reply = self._clients.call("evaluate", partition, content, seed=self._scoring.seed)
             weight = reply.metrics.get(self._server.weighted_by, 0.0)
             if weight <= 0:  # an old client without an evaluate function tells so

@@ -22,9 +22,11 @@ from testbed.common.finders.user_code import in_one_line
 from testbed.common.terminal.plain_text import show_on_errors
 from testbed.learning.flower import project_apps
 from testbed.learning.flower.array_layout import ArrayLayout, NamedArrays
-from testbed.learning.flower.client_calls import Clients, seeded
+from testbed.learning.flower.client_calls import Clients
 from testbed.learning.flower.flower_task import FlowerTask, Scoring
 from testbed.learning.flower.project_file import FlowerProject, RunConfig
+from testbed.learning.flower.round_messages import RoundMessages
+from testbed.learning.flower.seeded_call import seeded
 from testbed.learning.flower.server_run import run_server_app
 from testbed.learning.flower.server_side import (
     LegacyServer,
@@ -81,11 +83,15 @@ def _opened(request: OpeningRequest, client_app: ClientApp, server_app: ServerAp
         seed, lambda: run_server_app(server_app, request.run_config, devices), project.folder, request.patience
     )
     layout = ArrayLayout(_initial(server, clients, seed))
-    samples, seconds = _count(request, server, clients, layout, seed)
+    messages = RoundMessages(server, seed=seed, folder=project.folder, patience=request.patience)
+    samples, seconds = _count(request, messages, clients, layout, server.weighted_by, seed)
     scoring = _scoring(request, server, client_app, layout, seed)
+    if scoring.partitions and not scoring.by_server:
+        messages.evaluation()
     return FlowerTask(
         clients=clients,
         server=server,
+        messages=messages,
         layout=layout,
         samples=samples,
         scoring=scoring,
@@ -107,7 +113,7 @@ def _initial(server: ServerSide, clients: Clients, seed: int) -> NamedArrays:
 
 
 def _count(
-    request: OpeningRequest, server: ServerSide, clients: Clients, layout: ArrayLayout, seed: int
+    request: OpeningRequest, messages: RoundMessages, clients: Clients, layout: ArrayLayout, weighted_by: str, seed: int
 ) -> tuple[list[int], float]:
     """Return the samples of each device, and the seconds of the longest training that was needed to count them."""
     given = list(request.samples) * (request.devices if len(request.samples) == 1 else 1)
@@ -120,11 +126,11 @@ def _count(
     clock, told = WallClock.starting_now(), 0.0
     for partition in range(1 if given else request.devices):
         began = clock.now()
-        content = with_arrays(server.train_content(1), layout.arrays(vector, layout.local))
+        content = with_arrays(messages.train(1), layout.arrays(vector, layout.local))
         reply = clients.call("train", partition, content, seed=seed)
         longest, who = max(longest, clock.now() - began), f"the client of partition {partition}"
         check_result(layout.vector(reply.arrays, who), layout.size, who)
-        found.append(given[partition] if given else reply.samples(server.weighted_by, who))
+        found.append(given[partition] if given else reply.samples(weighted_by, who))
         if clock.now() - told > _TELL_SECONDS:
             told = clock.now()
             show_on_errors(

@@ -23,6 +23,7 @@ from flwr.serverapp.strategy import Strategy
 from testbed.learning.flower.message_identity import RUN, SERVER_NODE, act_as
 from testbed.learning.flower.project_file import RunConfig
 from testbed.learning.flower.server_side import CustomServer, LegacyServer, MessageServer, ServerSide
+from testbed.learning.flower.waiting_for_nodes import Questions
 from testbed.learning.flower.what_is_refused import check_strategy, check_workflow
 from testbed.learning.training.own_training import OwnTrainingError
 
@@ -51,13 +52,19 @@ class GridOfDevices:
     """The grid that a ServerApp sees: all devices are connected, and the first training message is the last."""
 
     def __init__(self, devices: int) -> None:
-        self._devices = devices
+        self._devices, self._questions = devices, Questions()
         self.run = SimpleNamespace(run_id=RUN, fab_id="", fab_version="", fab_hash="")
 
     def set_run(self, run: object) -> None:
         """Do nothing: there is one run."""
 
+    def begin(self) -> int:
+        """Forget the questions of the round before. Return the number of devices."""
+        self._questions = Questions()
+        return self._devices
+
     def get_node_ids(self) -> list[int]:
+        self._questions.ask(self._devices)
         return [partition + 1 for partition in range(self._devices)]
 
     def get_nodes(self) -> list[SimpleNamespace]:

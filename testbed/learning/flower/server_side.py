@@ -6,8 +6,7 @@ There are three kinds, by what the ServerApp uses: a strategy of ``flwr.serverap
 Theory of operation
     The strategy itself configures the messages, as in Flower: so the keys that it adds are there (FedProx's
     ``proximal-mu``), and what a project changes from round to round is changed. The n-th job of a device (from 1) gets
-    what its strategy would send in round n. Rounds are configured in order and kept, because a strategy may change its
-    configuration in place; so each process comes to the same messages, however often it is forked.
+    what its strategy would send in round n (``round_messages``).
 """
 
 from __future__ import annotations
@@ -15,16 +14,15 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from flwr.common import EvaluateIns, FitIns, ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.server import SimpleClientManager
 
 from testbed.learning.flower.array_layout import NamedArrays
+from testbed.learning.flower.waiting_for_nodes import check_minimum, manager_of_devices
 from testbed.learning.training.own_training import OwnTrainingError
 
 Content: TypeAlias = Any
@@ -39,15 +37,6 @@ class ServerSide(ABC):
     weighted_by: str = "num-examples"
     """The metric of a reply that is its number of samples."""
 
-    def __init__(self) -> None:
-        self._rounds: list[Content] = []
-
-    def train_content(self, number: int) -> Content:
-        """Return the content of a training message in round ``number``, from 1."""
-        while len(self._rounds) < number:
-            self._rounds.append(self._configured(len(self._rounds) + 1))
-        return self._rounds[number - 1]
-
     def evaluate(self, arrays: NamedArrays) -> Mapping[str, Any] | None:
         """Return the metrics of the ServerApp's own evaluation; None if it has none."""
         return None
@@ -57,10 +46,11 @@ class ServerSide(ABC):
         """Return the initial model; None if a client must be asked for it."""
 
     @abstractmethod
-    def _configured(self, number: int) -> Content: ...
+    def configured(self, number: int) -> Content:
+        """Return the content of a training message in round ``number``, from 1. Call it for each round in order."""
 
     @abstractmethod
-    def evaluate_content(self) -> Content:
+    def configured_evaluation(self) -> Content:
         """Return the content of an evaluation message."""
 
 
@@ -69,7 +59,6 @@ class MessageServer(ServerSide):
 
     def __init__(self, strategy: Any, started: Mapping[str, Any], grid: Any) -> None:
         """``started``: the arguments of ``Strategy.start``."""
-        super().__init__()
         self._strategy, self._started, self._grid = strategy, started, grid
         self.strategy = type(strategy).__name__
         self.weighted_by = getattr(strategy, "weighted_by_key", self.weighted_by)
@@ -78,14 +67,16 @@ class MessageServer(ServerSide):
     def initial(self) -> NamedArrays:
         return arrays_of(self._started["initial_arrays"])
 
-    def _configured(self, number: int) -> Content:
+    def configured(self, number: int) -> Content:
+        check_minimum(self._strategy, "min_train_nodes", self._grid.begin())
         messages = self._strategy.configure_train(number, self._started["initial_arrays"], self._config, self._grid)
         first = next(iter(messages), None)
         if first is None:
             raise OwnTrainingError(f"{self.strategy}.configure_train sends no message in round {number}")
         return _kept(first.content)
 
-    def evaluate_content(self) -> Content:
+    def configured_evaluation(self) -> Content:
+        check_minimum(self._strategy, "min_evaluate_nodes", self._grid.begin())
         config = self._started.get("evaluate_config") or ConfigRecord()
         arrays = self._started["initial_arrays"]
         first = next(iter(self._strategy.configure_evaluate(1, arrays, config, self._grid)), None)
@@ -109,12 +100,9 @@ class LegacyServer(ServerSide):
     weighted_by = "num_examples"
 
     def __init__(self, strategy: Any, devices: int) -> None:
-        super().__init__()
         self._strategy = strategy
         self.strategy = type(strategy).__name__
-        self._manager = SimpleClientManager()
-        for partition in range(devices):
-            self._manager.register(SimpleNamespace(cid=str(partition + 1), node_id=partition + 1, properties={}))
+        self._manager = manager_of_devices(self.strategy, devices)
         self._parameters = strategy.initialize_parameters(client_manager=self._manager)
 
     def initial(self) -> NamedArrays | None:
@@ -124,14 +112,14 @@ class LegacyServer(ServerSide):
         """Take the initial parameters that a client has returned, as Flower does without ``initial_parameters``."""
         self._parameters = ndarrays_to_parameters(list(arrays.values()))
 
-    def _configured(self, number: int) -> Content:
+    def configured(self, number: int) -> Content:
         asked = self._strategy.configure_fit(number, self._parameters, self._manager)
         if not asked:
             raise OwnTrainingError(f"{self.strategy}.configure_fit asks no client in round {number}")
         instructions: FitIns = asked[0][1]
         return _legacy_content("fitins", instructions.config)
 
-    def evaluate_content(self) -> Content:
+    def configured_evaluation(self) -> Content:
         asked = self._strategy.configure_evaluate(1, self._parameters, self._manager)
         instructions: EvaluateIns | None = asked[0][1] if asked else None
         return _legacy_content("evaluateins", {} if instructions is None else instructions.config)
@@ -148,22 +136,21 @@ class CustomServer(ServerSide):
     """A ServerApp that sends its messages itself: its first training message stands for all of them."""
 
     def __init__(self, content: Content) -> None:
-        super().__init__()
         self._initial = arrays_of(_array_record(content))
         self._content = _kept(content)
 
     def initial(self) -> NamedArrays:
         return self._initial
 
-    def _configured(self, number: int) -> Content:
+    def configured(self, number: int) -> Content:
         content = copy.deepcopy(self._content)
         for record in content.config_records.values():
             if "server-round" in record:
                 record["server-round"] = number
         return content
 
-    def evaluate_content(self) -> Content:
-        return self._configured(1)
+    def configured_evaluation(self) -> Content:
+        return self.configured(1)
 
 
 def get_parameters_content() -> Content:

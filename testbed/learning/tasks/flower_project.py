@@ -88,5 +88,5 @@ class FlowerApp(TaskEntry):
         return None
 
     @classmethod
-    def code_of(cls, parameters: Mapping[str, Any]) -> Path | None:
-        return Path(parameters["project"])
+    def code_of(cls, parameters: Mapping[str, Any]) -> tuple[Path, ...]:
+        return (Path(parameters["project"]),)

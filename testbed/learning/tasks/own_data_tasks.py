@@ -41,8 +41,14 @@ class _OwnDataTask(OwnData, Recipe):
 
     def open(self, setting: Setting) -> Task:
         task = super().open(setting)
-        task.work = self.work(task.flops()[1])
+        if self._has_network_of_ours():  # to count a user's, torch imports what no template may have
+            task.work = self.work(task.flops()[1])
         return task
+
+    def _has_network_of_ours(self) -> bool:
+        """Whether the network is the one that ``model`` names: a subclass may define its own."""
+        cls = type(self)
+        return cls.network is _OwnDataTask.network and cls.build_network is OwnData.build_network
 
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         if not self.is_value:

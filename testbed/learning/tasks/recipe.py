@@ -6,6 +6,7 @@ here imports torch: the launcher lists, checks and partitions without it.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
     Datasets: TypeAlias = tuple[Dataset[Any], Dataset[Any]]
     """Training data and test data; an item is (input, target)."""
+
+
+_METHODS = ("data", "network", "loss", "metrics", "derived", "train", "assign")
+"""What a user's own task may define."""
 
 
 @dataclass(kw_only=True)
@@ -125,6 +130,7 @@ class Recipe(TaskEntry):
             local_buffers=self.buffers == "local",
         )
         task.data_sha256 = data_digest(data)
+        task.notes = tuple(_notes(type(self), task.place))
         return task
 
     def check(self, setting: Setting) -> None:
@@ -172,6 +178,18 @@ class Recipe(TaskEntry):
         cls = SPLITS.find(name, "task", "split.name")
         split: Split = build(cls, parameters, "task", "split")
         return split
+
+
+def _notes(recipe: type[Recipe], place: str) -> Iterator[str]:
+    """Yield what a user should know of a class of his own: which training it has, and methods that nobody calls."""
+    if recipe.trains_itself():
+        how = "each job as a whole" if recipe.trains_as_a_whole() else "step by step"
+        yield f"local training: {place}, {how}"
+    own = [cls for cls in recipe.__mro__ if cls.__module__.partition(".")[0] != "testbed" and cls is not object]
+    for name in dict.fromkeys(name for cls in own for name, value in vars(cls).items() if inspect.isfunction(value)):
+        close = [] if hasattr(Recipe, name) else difflib.get_close_matches(name, _METHODS, n=1, cutoff=0.75)
+        if close:
+            yield f"{recipe.__name__}.{name} is not called by the testbed; did you mean {close[0]!r}?"
 
 
 def _test_samples(data: DataSet, shards: Sequence[Indices]) -> Indices:

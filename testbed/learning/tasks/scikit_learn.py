@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from testbed.common.errors import ProfileError
+from testbed.common.finders import user_code
 from testbed.common.parameters import Named, ParameterError, as_table, build, param
 from testbed.learning.data.data_digest import data_digest
 from testbed.learning.data.dataset import DataSet
@@ -66,6 +68,12 @@ class ScikitLearn(Recipe):
 
     def data_state(self) -> str:
         return self._source().data_state()
+
+    @classmethod
+    def code_of(cls, parameters: Mapping[str, Any]) -> tuple[Path, ...]:
+        source, _ = name_and_parameters(parameters.get("data_from", ""))
+        modules = [path.partition(":")[0] for path in (parameters.get("estimator", ""), source) if ":" in path]
+        return tuple(folder for each in modules if (folder := user_code.folder_of(each)) is not None)
 
     def _source(self) -> Recipe:
         """Return the task that has the data. Raises ParameterError."""

@@ -44,6 +44,9 @@ class TaskEntry(ABC):
         return None
 
     @classmethod
-    def code_of(cls, parameters: Mapping[str, Any]) -> Path | None:
-        """Return the folder of code that is not ours and that the time of a step depends on, if there is one."""
-        return None
+    def code_of(cls, parameters: Mapping[str, Any]) -> tuple[Path, ...]:
+        """Return the folders of code that parameters name, that is not ours, and on which the time of a step depends.
+
+        Its modules are imported already.
+        """
+        return ()

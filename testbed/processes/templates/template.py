@@ -279,21 +279,19 @@ def _dependencies(task: Task, request: TemplateRequest, largest: int) -> dict[st
 def _code_of(request: TemplateRequest) -> str:
     """Return a user's modules as text: the same name may stand for another network tomorrow.
 
-    Empty for our own tasks.
+    Empty for our own tasks, unless a parameter names code of a user's.
     """
     if "task" in request.objects:
         return request.objects["task"]
     entry = TASKS.find(request.task, request.source, "task")
-    folder = entry.code_of(request.parameters)
-    if folder is None and request.task in TASKS:
-        return ""
-    if folder is None:
+    folders = entry.code_of(request.parameters)
+    if request.task not in TASKS:
         module = sys.modules[entry.__module__]
         if module.__file__ is None:  # a class of a notebook has no file
             return f"unknown at {survey_memory.now()}"
-        folder = Path(module.__file__).parent
+        folders = (Path(module.__file__).parent, *folders)
     files = {str(file) for each in list(sys.modules.values()) if (file := getattr(each, "__file__", None))}
-    beside = sorted(file for file in files if Path(file).is_relative_to(folder) and file.endswith(".py"))
+    beside = sorted(file for file in files if file.endswith(".py") and any(map(Path(file).is_relative_to, folders)))
     return "\n".join(Path(file).read_text(encoding="utf-8", errors="replace") for file in beside)
 
 

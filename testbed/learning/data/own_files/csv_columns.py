@@ -92,7 +92,9 @@ def columns_of(path: Path, header: Sequence[str], choice: CsvChoice) -> CsvColum
     listed = (choice.label, *choice.features, *choice.one_hot, *([choice.owner] if choice.owner else []))
     for name in listed:
         if name not in names:
-            raise UserError(f"{path}, line 1: there is no column {name!r}; {nearest(name, set(names))}")
+            other = next((each for each in ";\t|" if len(names) == 1 and each in names[0]), None)
+            remedy = nearest(name, set(names)) if other is None else f"set task.delimiter = {other!r}"
+            raise UserError(f"{path}, line 1: there is no column {name!r}; {remedy}")
     used = set(listed) if choice.features else set(names)
     for name in names:
         if names.count(name) > 1 and name in used:

@@ -1,13 +1,15 @@
 """Reads a folder that Hugging Face's ``datasets`` has saved (``save_to_disk``), without a network.
 
 The package is an extra, and is imported here only. It maps files that the folder names, so names that lead elsewhere
-are refused first. Images are decoded by our own limits, not by the package.
+are refused first. Images are decoded by our own limits, not by the package, which would also fetch one that is an
+address: a column in which it would decode them is refused by its type.
+
+This may be the process of a user's notebook, so the package is not told to be offline: it would be for the user, too.
 """
 
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,7 @@ INSTALL = "pip install 'edgebed[hf]'"
 _MOST_JSON = 64 << 20
 _PIECE = 512
 _ARRAYS = ("Array2D", "Array3D", "Array4D", "List", "LargeList", "Sequence")
+_NUMBERS = ("int", "uint", "float", "bool")
 _SMALLER = "save fewer samples, set a smaller task.size, or task.colours = 'grey'"
 
 
@@ -133,7 +136,6 @@ def parse(folder: Path, choice: HuggingFaceChoice, limit: SizeLimit, progress: P
 
 def _loaded(folder: Path, choice: HuggingFaceChoice) -> dict[str, Any]:
     """Return the data sets for training and testing; only the first if there is one part."""
-    os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"  # the package reads them when imported
     try:
         import datasets
     except ImportError as error:
@@ -178,6 +180,9 @@ class _Reading:
         return f"{self._where}, column {column!r}"
 
     def column(self, name: str) -> list[Any]:
+        feature = self._dataset.features[name]
+        if type(feature).__name__ not in ("Value", "ClassLabel"):
+            raise UserError(f"{self.place(name)}: is {feature}; it must be a number, a text or a ClassLabel")
         found = self._dataset.with_format(None).select_columns([name])[:][name]
         if any(value is None for value in found):
             sample = found.index(None)
@@ -213,7 +218,7 @@ class _Reading:
             raise UserError(f"{self._where}: has no column besides label and owner; a sample needs a feature")
         for name in names:
             feature = self._dataset.features[name]
-            if kinds[name] != "Value" or not str(feature.dtype).startswith(("int", "uint", "float", "bool")):
+            if kinds[name] != "Value" or not feature.dtype.startswith(_NUMBERS):
                 raise UserError(
                     f"{self.place(name)}: is {feature}; inputs are one column of images or arrays, or columns of"
                     " numbers: list them in task.features"
@@ -228,9 +233,13 @@ class _Reading:
             yield start, dataset[start : start + _PIECE][name]
 
     def _stacked(self, name: str) -> npt.NDArray[Any]:
+        feature = self._dataset.features[name]
+        kind = _kind_of_items(feature)
+        if not kind.startswith(_NUMBERS):
+            raise UserError(f"{self.place(name)}: is {feature}; arrays and lists must be of numbers")
         chosen = self._dataset.select_columns([name]).with_format("numpy")
         made: npt.NDArray[Any] | None = None
-        is_bytes = _is_bytes(self._dataset.features[name])
+        is_bytes = kind == "uint8"  # the package converts them to larger numbers
         for start, piece in self._pieces(chosen, name):
             for place, sample in enumerate(piece, start):
                 array = np.asarray(sample, np.uint8) if is_bytes else np.asarray(sample)
@@ -267,8 +276,8 @@ class _Reading:
         return made
 
 
-def _is_bytes(feature: Any) -> bool:
-    """Whether an array or a list contains bytes: the package converts them to larger numbers."""
+def _kind_of_items(feature: Any) -> str:
+    """Return the type of what an array or a list contains, however deep."""
     while (inner := getattr(feature, "feature", None)) is not None:
         feature = inner
-    return getattr(feature, "dtype", "") == "uint8"
+    return str(getattr(feature, "dtype", ""))

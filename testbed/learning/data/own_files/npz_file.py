@@ -2,13 +2,13 @@
 
 A member is judged by its header before it is unpacked: Python objects (which numpy stores as pickles, that is, as
 programs) are refused by their type, a header that promises another number of bytes than the member has is refused, and
-so is a member that unpacks to more than the limit. zipfile never unpacks more than the size that was judged.
+so is a member that unpacks to more than the limit. zipfile never unpacks more than the size that was judged, if the
+method is deflate; for bzip2 and LZMA, one read may unpack any number of bytes, so these are refused.
 """
 
 from __future__ import annotations
 
 import io
-import lzma
 import math
 import tokenize
 import zipfile
@@ -43,10 +43,11 @@ _UNREADABLE = (
     tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
-    lzma.LZMAError,
 )
 _SMALLER = "store fewer samples, or smaller numbers (float32, uint8)"
 _NAMES = (("x", "y"), ("x_train", "y_train"))
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""All that numpy writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,9 @@ class _Reader:
     def array(self, name: str) -> npt.NDArray[Any]:
         info = self.members[name]
         where = f"{self._path}, array {name!r}"
+        if info.compress_type not in _METHODS:
+            problem = f"is compressed by method {info.compress_type} of zip files, and only 8 (deflate) is read"
+            raise UserError(f"{where}: {problem}; write the file by numpy.savez or numpy.savez_compressed")
         self._unpacked += info.file_size
         self._limit.check(self._unpacked, _SMALLER)
         with self._archive.open(info) as member:

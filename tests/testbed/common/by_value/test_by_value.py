@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from testbed.errors import UserError
 from testbed.learning.data.dataset import DataSet, Subset
 from testbed.learning.tasks import TASKS
 from testbed.learning.tasks.digits import Digits
+from testbed.learning.tasks.own_data_tasks import Npz
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.setting import Setting
 
@@ -112,6 +114,19 @@ def test_an_importable_class_travels_by_name_unless_its_object_has_more() -> Non
     assert chosen(plain, TASKS, "task")["name"] == "digits"  # type: ignore[index]
     plain.extra = lambda: 3  # type: ignore[attr-defined]
     assert isinstance(chosen(plain, TASKS, "task")["name"], ObjectName)  # type: ignore[index]
+
+
+def test_a_task_that_has_loaded_its_data_still_travels_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    np.savez(tmp_path / "own.npz", x=np.arange(40.0).reshape(20, 2), y=np.arange(20.0))
+    task = Npz(file=str(tmp_path / "own.npz"), target="value")
+    named = chosen(task, TASKS, "task")
+    task.dataset(Setting(devices=2))
+    assert task.value_moments != (0.0, 1.0)
+    assert chosen(task, TASKS, "task") == named
+    assert isinstance(named, dict)
+    assert (named["name"], named["target"]) == ("npz", "value")
+    assert not isinstance(named["name"], ObjectName)
 
 
 def test_an_override_changes_a_copy_of_the_object() -> None:

@@ -14,6 +14,8 @@ from PIL import Image
 from testbed.common.errors import ProfileError, UserError
 from testbed.common.parameters import ParameterError
 from testbed.learning.data import folders
+from testbed.learning.data.dataset import DataSet
+from testbed.learning.models import flops
 from testbed.learning.own_data.held_out import drawn, moments
 from testbed.learning.tasks.own_data_tasks import Csv, ImageFolder, Npz
 from testbed.learning.tasks.setting import Setting
@@ -150,6 +152,34 @@ def test_the_catalogue_of_devices_is_for_networks_of_their_own_size(npz: Path, t
     np.savez(tmp_path / "large.npz", x=np.zeros((40, 16, 16)), y=np.arange(40) % 10)
     large = opened(Npz(file=str(tmp_path / "large.npz"), model="small-cnn"))
     assert large.work == pytest.approx(4.0, rel=0.01)
+
+
+def test_the_flops_of_a_network_of_the_users_own_are_not_counted_when_the_task_is_opened(
+    npz: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(64, 3))
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return inputs.flatten(1) @ self.weight
+
+    class Own(Npz):
+        def network(self, data: DataSet) -> torch.nn.Module:
+            return Scaled()
+
+    class Built(Npz):
+        def build_network(self, data: DataSet) -> torch.nn.Module:
+            return Scaled()
+
+    def counted(*given: object) -> tuple[int, int]:
+        raise AssertionError("the counter of torch was used")
+
+    monkeypatch.setattr(flops, "by_torch", counted)
+    for task in (Own(file=str(npz), model="small-cnn"), Built(file=str(npz), model="small-cnn")):
+        assert opened(task).work == 1.0
+        assert opened(task).size == 64 * 3
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch.utils.data import Dataset, TensorDataset
 from testbed.common.errors import UserError
 from testbed.common.parameters import ParameterError
 from testbed.learning.data.dataset import DataSet, Subset
+from testbed.learning.tasks.digits import Digits
 from testbed.learning.tasks.recipe import Recipe
 from testbed.learning.tasks.setting import Setting
 
@@ -279,3 +280,20 @@ def test_data_drawn_with_torch_and_the_data_seed_differs_from_the_weights() -> N
     initial = Own().open(Setting(devices=3, data_seed=5, model_seed=5)).initial()
     drawn = torch.rand(6, generator=torch.Generator().manual_seed(5)).numpy()
     assert abs(np.corrcoef(initial, drawn)[0, 1]) < 0.999
+
+
+def test_a_note_says_which_training_is_used_and_which_method_nobody_calls() -> None:
+    class Misspelt(Digits):
+        def trian(self, local: object) -> None: ...
+
+        def helper(self) -> None: ...
+
+    class Trained(Misspelt):
+        def train(self, local: object) -> Iterator[float]:
+            yield 1.0
+
+    assert Misspelt().open(SETTING).notes == ("Misspelt.trian is not called by the testbed; did you mean 'train'?",)
+    [note, _] = Trained().open(SETTING).notes
+    assert note.startswith("local training: ")
+    assert note.endswith("Trained.train, step by step")
+    assert Digits().open(SETTING).notes == ()

@@ -163,6 +163,26 @@ def test_times_are_not_remembered_if_a_module_was_edited_or_first_imported_while
     assert (survey.key in survey_memory.entries()) is (meanwhile == "nothing")
 
 
+@pytest.mark.parametrize("key", ["estimator", "data_from", "data_from with parameters"])
+def test_an_estimator_or_data_of_a_user_is_measured_again_when_its_module_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str
+) -> None:
+    module = tmp_path / f"own_part_{key.count(' ')}_{key[0]}.py"
+    module.write_text("class Mine: pass", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module(module.stem)
+    own = f"{module.stem}:Mine"
+    key, _, more = key.partition(" ")
+    parameters = {"estimator": "sklearn.linear_model:SGDClassifier", "data_from": "digits"}
+    library = msgspec.structs.replace(REQUEST, task="sklearn", parameters=parameters)
+    request = msgspec.structs.replace(library, parameters=parameters | {key: {"name": own, "x": 1} if more else own})
+    before = template._dependencies(TASK, request, 2)
+    assert before["code"] == "class Mine: pass"
+    module.write_text("class Mine: slower = True", encoding="utf-8")
+    assert template._dependencies(TASK, request, 2) != before
+    assert template._dependencies(TASK, library, 2)["code"] == ""
+
+
 def test_another_network_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     larger = cast("Task", SimpleNamespace(size=11, work=1.0, data_sha256="", shards=TASK.shards, notes=()))
     assert template._dependencies(larger, REQUEST, 2) != template._dependencies(TASK, REQUEST, 2)

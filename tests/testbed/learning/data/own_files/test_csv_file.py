@@ -140,6 +140,7 @@ BAD = {
     "no header": ("1,2\n3,4\n", {}, ", line 1: has only numbers; the first line must name the columns: add it"),
     "unknown label": (GOOD, {"label": "knid"}, ", line 1: there is no column 'knid'; did you mean 'kind'?"),
     "unknown feature": (GOOD, {"features": ("c",)}, ", line 1: there is no column 'c'; known: a, b, kind"),
+    "other delimiter": (GOOD.replace(",", ";"), {}, ", line 1: there is no column 'kind'; set task.delimiter = ';'"),
     "unknown owner": (GOOD, {"owner": "who"}, ", line 1: there is no column 'who'"),
     "repeated column": ("a,a,kind\n1,2,x\n", {}, ", line 1: has 2 columns 'a'; give them different names"),
     "row numbers of pandas": (

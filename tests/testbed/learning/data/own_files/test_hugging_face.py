@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,9 @@ def test_a_missing_package_is_named_with_its_command(tmp_path: Path, monkeypatch
     folder = pretended(tmp_path / "own", state={"_data_files": [{"filename": "a.arrow"}]}, dataset_info={})
     (folder / "a.arrow").touch()
     monkeypatch.setitem(sys.modules, "datasets", None)
+    environment = dict(os.environ)
     found = refusal(folder)
+    assert dict(os.environ) == environment, "this may be the process of a notebook, whose user is not offline"
     assert found.startswith(": the task huggingface needs the package datasets (")
     assert found.endswith("): pip install 'edgebed[hf]'")
 
@@ -175,6 +178,25 @@ class TestSavedFolder:
         self, tmp_path: Path, columns: dict[str, list[Any]], choice: dict[str, Any], problem: str
     ) -> None:
         assert refusal(saved(tmp_path, columns), **choice).startswith(problem)
+
+    @pytest.mark.parametrize("column", ["a", "label", "who"])
+    def test_images_within_lists_and_in_place_of_labels_are_refused_and_not_decoded(
+        self, tmp_path: Path, column: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import datasets
+
+        numbers = datasets.Value("int64")
+        of_image = datasets.List(datasets.Image()) if column == "a" else datasets.Image()
+        image = {"bytes": b"no image", "path": None}
+        columns: dict[str, list[Any]] = {"a": [1, 2], "label": [0, 1], "who": [0, 1]}
+        columns[column] = [[image]] * 2 if column == "a" else [image] * 2
+        features = datasets.Features({name: of_image if name == column else numbers for name in columns})
+        folder = saved(tmp_path, columns, features)
+        decoded: list[object] = []
+        monkeypatch.setattr(datasets.Image, "decode_example", lambda *given, **more: decoded.append(given))
+        found = refusal(folder, features=("a",), owner="who")
+        assert found.startswith(f", column {column!r}: is {'List(Image(' if column == 'a' else 'Image('}")
+        assert not decoded
 
     def test_an_image_that_is_none_or_only_a_name_is_refused(self, tmp_path: Path) -> None:
         import datasets

@@ -250,6 +250,28 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     assert found.startswith(": its samples need 51 MB as arrays, and task.most_mb is 10: raise it, or store fewer")
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("hostile", ["x", "y"])
+def test_a_member_that_is_not_deflated_is_refused_before_it_is_unpacked(
+    tmp_path: Path, method: int, hostile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    unpacked = zipfile.ZipFile.open
+
+    def noted(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *more: Any, **options: Any) -> Any:
+        opened.append(info.filename)
+        return unpacked(archive, info, *more, **options)
+
+    with zipfile.ZipFile(tmp_path / "own.npz", "w") as archive:
+        for each, array in (("x", X), ("y", Y)):
+            archive.writestr(f"{each}.npy", npy(array), method if each == hostile else zipfile.ZIP_DEFLATED)
+    monkeypatch.setattr(zipfile.ZipFile, "open", noted)
+    found = refusal(tmp_path / "own.npz")
+    assert found.startswith(f", array {hostile!r}: is compressed by method {method} of zip files, and only 8 (deflate)")
+    assert found.endswith("write the file by numpy.savez or numpy.savez_compressed")
+    assert f"{hostile}.npy" not in opened
+
+
 @pytest.mark.parametrize("harm", ["cut", "flip", "empty"])
 def test_a_damaged_file_is_refused(tmp_path: Path, harm: str) -> None:
     path = written(tmp_path, x=X, y=Y)
