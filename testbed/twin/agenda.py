@@ -9,7 +9,7 @@ import math
 class Agenda:
     """When each device acts next. At one moment, devices act in fleet order.
 
-    A device that is planned anew leaves its old entry in the heap, which is skipped later.
+    A device whose next moment changes leaves its old entry in the heap, which is skipped later.
     """
 
     def __init__(self, devices: int) -> None:

@@ -53,7 +53,7 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
     classes: list[str]
     owners: list[str]
     sha256: str = ""
-    """Of arrays and names; empty in folders of earlier versions."""
+    """A digest of arrays and names; empty in folders of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

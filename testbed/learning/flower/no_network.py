@@ -1,6 +1,6 @@
 """Refuses connections while code of a Flower project runs: devices would wait for a hub beside their clocks.
 
-An audit hook raises at the line that asks for a host or connects to one, and names it. Hubs of data sets are told to
+An audit hook raises at the line that asks for a host or connects to one, and names it. Hubs of data sets are set to
 be offline, so that what they have in their caches can be used.
 """
 

@@ -45,7 +45,7 @@ class Task(ABC):
     place: str = ""
     """File, line and name of its training, for messages."""
     data_sha256: str = ""
-    """Of its data; empty if that is not known."""
+    """A digest of its data; empty if that is not known."""
     work: float = 1.0
     """How many times the FLOPs of the network for which the catalogue of devices has speeds."""
     notes: tuple[str, ...] = ()

@@ -49,7 +49,7 @@ _CHECKS = 2
 """A remembered survey that a few steps contradict is checked once more: the end of an earlier run may disturb one
 check for 40 ms, and a new survey takes a second."""
 _FIRST_SAMPLES = 32
-"""Of the first step, which makes torch load and allocate what the processes then share."""
+"""Samples of the first step, which makes torch load and allocate what the processes then share."""
 _PIECE_SAMPLES = 512
 """A larger step goes through the network in pieces (``testbed.learning.training.task``) and needs no more memory."""
 

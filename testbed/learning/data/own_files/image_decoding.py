@@ -13,7 +13,7 @@ from PIL import Image, UnidentifiedImageError
 from testbed.common.errors import UserError
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
-"""Of other formats, Pillow starts programs (PostScript), or they are rare."""
+"""For other formats, Pillow starts programs (PostScript), or they are rare."""
 _MOST_PIXELS = 1 << 26
 """A file of some kilobytes may unpack to more: 67 million pixels are 200 MB."""
 _SIXTEEN_BITS = ("I;16", "I;16B", "I;16L", "I;16N")
