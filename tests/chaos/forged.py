@@ -135,7 +135,7 @@ def head(rng: random.Random, frames: int, fed: Fed, folder: Path) -> dict[str, i
             shown = answer if rng.random() < 0.05 else mutator.of(answer) if rng.random() < 0.5 else mutator.next()
             frames_sent = [frame[:_LARGEST] for frame in shown] or [b""]
             cluster.member.send([*take(fed, frames_sent, CLUSTER_SIZE)], PATIENCE)
-            wait_for_any(PATIENCE, [cluster.head.hub])
+            wait_for_any(PATIENCE, cluster.links.sockets)
             cluster.head.listen(now, 0.0)
             for result in cluster.results:
                 decode(frames_of(result), CLUSTER_SIZE)

@@ -41,8 +41,8 @@ class HeadWithMember:
         group = JoinCluster(ticket_range=1, head="a", quorum=quorum, members=samples, carried=carried)
         self.given: list[Train] = []
         self.results: list[Update] = []
-        self._links = SocketClusterLinks(folder, SIZE)
-        members = self._links.open(group.ticket_range)
+        self.links = SocketClusterLinks(folder, SIZE)
+        members = self.links.open(group.ticket_range)
         self.head = Head(group, members, self.given.append, self._result, UpdateBound(clip=clip), compression)
         self.member = Peer(f"ipc://{folder}/head-1", "b", max_bytes=largest_frame(SIZE))
 
@@ -56,7 +56,7 @@ class HeadWithMember:
     def send(self, message: Heartbeat | Update, now: float) -> None:
         """Let the head receive a message, with a clock that was read at ``now``."""
         self.member.send(encode(message), PATIENCE)
-        wait_for_any(PATIENCE, self._links.sockets)
+        wait_for_any(PATIENCE, self.links.sockets)
         self.head.listen(now, 0.0)
 
     def receive_model(self, ticket: int, version: int, moment: float, arrived: int = 0) -> None:

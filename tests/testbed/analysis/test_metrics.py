@@ -159,6 +159,7 @@ def test_the_summary_has_each_figure_right() -> None:
         "schema": 1,
         "name": "demo",
         "strategy": "fedavg",
+        "clock": "wall",
         "seed": 7,
         "devices": 2,
         "seconds": 8.0,
