@@ -62,10 +62,11 @@ def meta_of(run: StoredRun) -> Meta:
     return run.meta
 
 
-def assemble(run: StoredRun, objects: Mapping[str, Named]) -> RunParts:
+def assemble(run: StoredRun, objects: Mapping[str, Named], header: trace.Header) -> RunParts:
     """Build the parts of a run. Raises UserError if its profile, its data or its code is missing.
 
-    ``objects``: the task and the strategy, by these keys, if they were Python objects.
+    ``objects``: the task and the strategy, by these keys, if they were Python objects. With a profile that does not
+    agree with the ``header`` of the trace, other data would be no news: the header departs.
     """
     meta, experiment = meta_of(run), run.profile
     if experiment is None:
@@ -76,9 +77,10 @@ def assemble(run: StoredRun, objects: Mapping[str, Named]) -> RunParts:
     task = setup.entry(experiment.task_name, experiment.task_parameters, experiment.name)
     with setup.as_profile_errors(experiment.name):
         opened = task.open(setup.setting(experiment))
-    if not differences(meta):  # elsewhere, generated data may be rounded differently
+    agrees = expected_header(experiment, header) == header
+    if agrees and not differences(meta):  # elsewhere, generated data may be rounded differently
         resuming.check_data(run.path, experiment, meta.calibration.data_sha256, opened.data_sha256)
-    if meta.calibration.task_digest and opened.digest() != meta.calibration.task_digest:
+    if agrees and meta.calibration.task_digest and opened.digest() != meta.calibration.task_digest:
         problem = "has other data, another split or another first model than that of the run"
         raise UserError(f"{run.path}: task={experiment.task_name} {problem}; make it as it was made for the run")
     return RunParts(experiment=experiment, devices=tuple(fleet.concrete(experiment, meta.calibration)), task=opened)

@@ -84,7 +84,8 @@ class _Recomputation:
         objects: Mapping[str, Named],
     ) -> None:
         self._run, self._outline, self._report = run, found, report
-        self._parts: RunParts = run_parts.assemble(run, objects)
+        assert found.header is not None
+        self._parts: RunParts = run_parts.assemble(run, objects, found.header)
         self._matching = EventMatching(exact=not differing)
         self._files = FinalFiles(run, self._parts.experiment, differing)
         indices = {spec.name: spec.index for spec in self._parts.devices}
